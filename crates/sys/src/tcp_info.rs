@@ -1,0 +1,78 @@
+//! `TCP_INFO`: what the kernel knows about a TCP socket and the portable options do not tell.
+//!
+//! Owns one `getsockopt`. Refuses to know what the numbers are used for.
+#![allow(unsafe_code)] // neither rustix nor socket2 offers TCP_INFO
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The accept queue of a listener: connections that completed the handshake and wait for `accept`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcceptQueue {
+    /// Connections waiting now.
+    pub depth: u32,
+    /// The most that may wait: the backlog asked for, cut to `somaxconn`.
+    pub limit: u32,
+}
+
+/// The accept queue of a listening socket; `InvalidInput` for a socket that does not listen.
+///
+/// A listener reuses two fields of `tcp_info` for this (`tcp_get_info` in the kernel): `unacked` holds the depth,
+/// `sacked` the limit.
+pub fn accept_queue(listener: impl AsFd) -> io::Result<AcceptQueue> {
+    const TCP_LISTEN: u8 = 10; // include/net/tcp_states.h
+    let info = tcp_info(listener)?;
+    if info.tcpi_state != TCP_LISTEN {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(AcceptQueue { depth: info.tcpi_unacked, limit: info.tcpi_sacked })
+}
+
+fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: getsockopt requires
+    // - an open descriptor: borrowed from `socket` for the whole call;
+    // - `length` bytes to write to: `info` is that long, and the kernel writes no more than `length`.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: assume_init requires a valid value: every field is an integer, for which all bit patterns are valid,
+    // and all bytes were zeroed before, so that those that an older kernel left alone are initialised too.
+    Ok(unsafe { info.assume_init() })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::socket::listen;
+    use std::net::TcpStream;
+
+    #[test]
+    fn the_queue_grows_with_each_connection_and_shrinks_with_accept() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), 7, false).unwrap();
+        assert_eq!(accept_queue(&listener).unwrap(), AcceptQueue { depth: 0, limit: 7 });
+        let addr = listener.local_addr().unwrap();
+        let _clients: Vec<_> = (0..3).map(|_| TcpStream::connect(addr).unwrap()).collect();
+        assert_eq!(accept_queue(&listener).unwrap().depth, 3);
+        listener.accept().unwrap();
+        assert_eq!(accept_queue(&listener).unwrap().depth, 2);
+    }
+
+    #[test]
+    fn a_socket_that_does_not_listen_is_refused() {
+        let (near, _far) = crate::testing::connected();
+        assert_eq!(accept_queue(&near).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}
