@@ -1,1 +1,6 @@
 //! proxy
+#![forbid(unsafe_code)]
+
+pub mod access_log;
+pub mod metrics;
+pub mod settings;

@@ -1,0 +1,62 @@
+//! Foreign bytes made fit for one line of text: no control character, no quote and no separator of the format comes
+//! through, and what was escaped can be told from what was not.
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Inside double quotes, as web servers log: printable ASCII stays, `"` and `\` get a backslash, everything else
+/// becomes `\xhh`.
+pub(super) fn quoted(out: &mut Vec<u8>, bytes: &[u8]) {
+    for &byte in bytes {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b' '..=b'~' => out.push(byte),
+            _ => push_hex(out, b"\\x", byte),
+        }
+    }
+}
+
+/// One field of a line that is split at spaces: printable ASCII stays, space, `%`-less control bytes, quotes and
+/// everything above ASCII become `%hh`, as in a URI (RFC 3986 §2.1).
+pub(super) fn spaceless(out: &mut Vec<u8>, bytes: &[u8]) {
+    for &byte in bytes {
+        match byte {
+            b'"' | b'\\' => push_hex(out, b"%", byte),
+            b'!'..=b'~' => out.push(byte),
+            _ => push_hex(out, b"%", byte),
+        }
+    }
+}
+
+/// Inside a JSON string (RFC 8259 §7): valid UTF-8 stays, control characters and line separators are escaped, each
+/// invalid sequence becomes U+FFFD.
+pub(super) fn json(out: &mut Vec<u8>, bytes: &[u8]) {
+    for chunk in bytes.utf8_chunks() {
+        chunk.valid().chars().for_each(|c| push_json_char(out, c));
+        if !chunk.invalid().is_empty() {
+            out.extend_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+}
+
+fn push_json_char(out: &mut Vec<u8>, c: char) {
+    match c {
+        '"' => out.extend_from_slice(b"\\\""),
+        '\\' => out.extend_from_slice(b"\\\\"),
+        '\u{2028}' | '\u{2029}' => push_json_unit(out, c),
+        c if c.is_control() => push_json_unit(out, c),
+        c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+}
+
+/// `\u00hh`; only called for characters of one UTF-16 unit.
+fn push_json_unit(out: &mut Vec<u8>, c: char) {
+    let unit = c as u32;
+    push_hex(out, b"\\u", (unit >> 8) as u8);
+    push_hex(out, b"", unit as u8);
+}
+
+fn push_hex(out: &mut Vec<u8>, prefix: &[u8], byte: u8) {
+    out.extend_from_slice(prefix);
+    out.push(HEX[usize::from(byte >> 4)]);
+    out.push(HEX[usize::from(byte & 15)]);
+}

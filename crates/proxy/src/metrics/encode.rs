@@ -1,0 +1,264 @@
+//! Every metric's name, kind, label, help and source in one table; the scrape and `docs/metrics.md` both walk it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::worker::{DurationTotals, RequestResult, Route, ShedStage, Totals};
+use super::{Metrics, StoreReading, histogram};
+
+/// One metric family.
+pub struct MetricInfo {
+    /// The family name, without the suffixes that the format adds.
+    name: &'static str,
+    /// The label's name and the values it may take, in words.
+    label: Option<(&'static str, &'static str)>,
+    help: &'static str,
+    read: Read,
+}
+
+/// What a family is and where its samples come from.
+enum Read {
+    Counter(fn(&Snapshot) -> u64),
+    Counters(fn(&Snapshot) -> Vec<(String, u64)>),
+    Gauge(fn(&Snapshot) -> u64),
+    Durations(fn(&Snapshot) -> Vec<(&'static str, &DurationTotals)>),
+    Info(&'static str),
+}
+
+/// All figures of one scrape, so that its lines agree with each other.
+struct Snapshot {
+    totals: Totals,
+    store: StoreReading,
+    log_dropped: u64,
+    overloaded: bool,
+    started: u64,
+}
+
+/// Every metric that `/metrics` tells.
+pub static METRICS: &[MetricInfo] = &[
+    MetricInfo {
+        name: "tidegate_requests",
+        label: Some(("result", "hit, miss, revalidated, stale, collapsed, pass, tunnel, error, shed")),
+        help: "Requests that ended, by how they ended",
+        read: Read::Counters(|s| {
+            RequestResult::ALL.iter().map(|&r| (r.word().into(), s.totals.requests(r))).collect()
+        }),
+    },
+    MetricInfo {
+        name: "tidegate_request_seconds",
+        label: Some(("result", "as tidegate_requests")),
+        help: "Time from the first byte of a request head to the last byte of the response",
+        read: Read::Durations(|s| {
+            RequestResult::ALL.iter().map(|&r| (r.word(), &s.totals.durations[r as usize])).collect()
+        }),
+    },
+    MetricInfo {
+        name: "tidegate_origin_requests",
+        label: None,
+        help: "Requests sent to origins, retries and validations included",
+        read: Read::Counter(|s| s.totals.origin_requests),
+    },
+    MetricInfo {
+        name: "tidegate_response_body_bytes",
+        label: Some(("route", "memory, sendfile, splice, copy")),
+        help: "Response body bytes sent to clients, by the way they took",
+        read: Read::Counters(|s| zip(&Route::ALL.map(Route::word), &s.totals.body_bytes)),
+    },
+    MetricInfo {
+        name: "tidegate_user_copied_body_bytes",
+        label: None,
+        help: "Body bytes that were received into user memory",
+        read: Read::Counter(|s| s.totals.user_copied),
+    },
+    MetricInfo {
+        name: "tidegate_connections",
+        label: None,
+        help: "Client connections open now",
+        read: Read::Gauge(|s| s.totals.connections),
+    },
+    MetricInfo {
+        name: "tidegate_connections_accepted",
+        label: None,
+        help: "Client connections accepted",
+        read: Read::Counter(|s| s.totals.accepted),
+    },
+    MetricInfo {
+        name: "tidegate_overloaded",
+        label: None,
+        help: "1 while load is being shed, else 0",
+        read: Read::Gauge(|s| u64::from(s.overloaded)),
+    },
+    MetricInfo {
+        name: "tidegate_shed",
+        label: Some(("stage", "syn, accept, request")),
+        help: "Connections and requests refused to protect the others",
+        read: Read::Counters(|s| zip(&ShedStage::ALL.map(ShedStage::word), &s.totals.shed)),
+    },
+    MetricInfo {
+        name: "tidegate_store_objects",
+        label: None,
+        help: "Objects in the store's index",
+        read: Read::Gauge(|s| s.store.objects),
+    },
+    MetricInfo {
+        name: "tidegate_store_bytes",
+        label: None,
+        help: "Bytes of stored heads and bodies on the devices",
+        read: Read::Gauge(|s| s.store.bytes),
+    },
+    MetricInfo {
+        name: "tidegate_store_read_errors",
+        label: Some(("device", "the path of the device")),
+        help: "Device reads that failed",
+        read: Read::Counters(|s| s.store.devices.iter().map(|d| (d.device.clone(), d.read_errors)).collect()),
+    },
+    MetricInfo {
+        name: "tidegate_checksum_failures",
+        label: None,
+        help: "Stored heads and bodies that did not match their checksum; each became a miss",
+        read: Read::Counter(|s| s.store.checksum_failures),
+    },
+    MetricInfo {
+        name: "tidegate_index_bytes",
+        label: None,
+        help: "Bytes of memory taken by the store's index",
+        read: Read::Gauge(|s| s.store.index_bytes),
+    },
+    MetricInfo {
+        name: "tidegate_memory_bytes",
+        label: None,
+        help: "Bytes taken by the memory tier, overhead included",
+        read: Read::Gauge(|s| s.store.memory_bytes),
+    },
+    MetricInfo {
+        name: "tidegate_buffer_pool_hits",
+        label: None,
+        help: "Buffers that a pool had ready",
+        read: Read::Counter(|s| s.totals.pool_hits),
+    },
+    MetricInfo {
+        name: "tidegate_buffer_pool_misses",
+        label: None,
+        help: "Buffers that had to be allocated",
+        read: Read::Counter(|s| s.totals.pool_misses),
+    },
+    MetricInfo {
+        name: "tidegate_access_log_dropped",
+        label: None,
+        help: "Access log lines dropped because the log's reader was too slow or its file could not be written",
+        read: Read::Counter(|s| s.log_dropped),
+    },
+    MetricInfo {
+        name: "tidegate_start_time_seconds",
+        label: None,
+        help: "When this process began to count, in seconds since 1970",
+        read: Read::Gauge(|s| s.started),
+    },
+    MetricInfo {
+        name: "tidegate_build",
+        label: Some(("version", "the release")),
+        help: "What is running",
+        read: Read::Info(env!("CARGO_PKG_VERSION")),
+    },
+];
+
+fn zip<const N: usize>(words: &[&'static str; N], values: &[u64; N]) -> Vec<(String, u64)> {
+    words.iter().zip(values).map(|(word, value)| ((*word).to_owned(), *value)).collect()
+}
+
+pub(super) fn encode(metrics: &Arc<Metrics>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Arc::clone(metrics)));
+    let mut out = String::with_capacity(32 * 1024);
+    text::encode(&mut out, &registry)?;
+    Ok(out)
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let snapshot = Snapshot {
+            totals: self.totals(),
+            store: self.store(),
+            log_dropped: self.log_dropped(),
+            overloaded: self.overloaded(),
+            started: self.started_seconds(),
+        };
+        METRICS.iter().try_for_each(|info| info.encode(&snapshot, &mut encoder))
+    }
+}
+
+impl MetricInfo {
+    fn encode(&self, snapshot: &Snapshot, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = encoder.encode_descriptor(self.name, self.help, None, self.read.kind())?;
+        let label = self.label.map_or("", |(name, _)| name);
+        match &self.read {
+            Read::Counter(read) => encode_counter(&mut out, read(snapshot)),
+            Read::Gauge(read) => out.encode_gauge(&read(snapshot)),
+            Read::Info(value) => out.encode_info(&[(label, *value)]),
+            Read::Counters(read) => read(snapshot).iter().try_for_each(|(value, count)| {
+                encode_counter(&mut out.encode_family(&[(label, value.as_str())])?, *count)
+            }),
+            Read::Durations(read) => read(snapshot).iter().try_for_each(|(value, durations)| {
+                encode_durations(&mut out.encode_family(&[(label, *value)])?, durations)
+            }),
+        }
+    }
+
+    /// The name as it appears on a sample line, for the documents.
+    fn sample_name(&self) -> String {
+        let suffix = match self.read {
+            Read::Counter(_) | Read::Counters(_) => "_total",
+            Read::Info(_) => "_info",
+            Read::Gauge(_) | Read::Durations(_) => "",
+        };
+        format!("{}{suffix}", self.name)
+    }
+}
+
+impl Read {
+    const fn kind(&self) -> MetricType {
+        match self {
+            Self::Counter(_) | Self::Counters(_) => MetricType::Counter,
+            Self::Gauge(_) => MetricType::Gauge,
+            Self::Durations(_) => MetricType::Histogram,
+            Self::Info(_) => MetricType::Info,
+        }
+    }
+}
+
+fn encode_counter(out: &mut MetricEncoder<'_>, count: u64) -> fmt::Result {
+    out.encode_counter::<NoLabelSet, u64, f64>(&count, None)
+}
+
+fn encode_durations(out: &mut MetricEncoder<'_>, durations: &DurationTotals) -> fmt::Result {
+    let buckets: Vec<(f64, u64)> =
+        durations.buckets.iter().enumerate().map(|(i, count)| (histogram::bound(i), *count)).collect();
+    let seconds = durations.nanos as f64 / 1e9;
+    out.encode_histogram::<NoLabelSet>(seconds, durations.count(), &buckets, None)
+}
+
+/// The text of `docs/metrics.md`.
+#[must_use]
+pub fn document() -> String {
+    let mut out = String::from(concat!(
+        "# Metrics\n\n",
+        "`GET /metrics` on the admin interface, in the OpenMetrics text format. ",
+        "This file is generated from `crates/proxy/src/metrics/encode.rs`: run `make docs` after a change there.\n\n",
+        "| name | kind | label | meaning |\n|---|---|---|---|\n",
+    ));
+    for info in METRICS {
+        let label = info.label.map_or_else(|| "–".to_owned(), |(name, values)| format!("`{name}`: {values}"));
+        let kind = info.read.kind();
+        out += &format!("| `{}` | {} | {label} | {} |\n", info.sample_name(), kind.as_str(), info.help);
+    }
+    out += concat!(
+        "\nThe buckets of `tidegate_request_seconds` are powers of two, from 2.048 µs to 68.7 s. ",
+        "Counters begin at zero when the process starts.\n"
+    );
+    out
+}

@@ -1,0 +1,144 @@
+//! What is counted, and how it is told: one block of counters per worker thread, summed when someone asks.
+//!
+//! What holds: counting costs a plain load and store in memory that no other thread writes. A [`WorkerMetrics`] is
+//! the only writer of its block and cannot be shared between threads (it is not `Sync`), so no update is lost; a
+//! scrape reads the blocks of all workers with relaxed loads and may see one request's counters half applied, which
+//! the next scrape repairs. Counters of workers that ended stay in the sums.
+//!
+//! It refuses to know what a request is: results and routes arrive as enum values.
+
+mod encode;
+mod histogram;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Mutex, RwLock};
+
+pub use encode::{METRICS, MetricInfo, document};
+pub use worker::{RequestResult, Route, ShedStage, Totals, WorkerMetrics};
+
+/// All the counters of a running proxy.
+pub struct Metrics {
+    blocks: Mutex<Vec<Arc<worker::Block>>>,
+    store: RwLock<Option<Box<dyn Fn() -> StoreReading + Send + Sync>>>,
+    log_dropped: RwLock<Option<Box<dyn Fn() -> u64 + Send + Sync>>>,
+    overloaded: RwLock<Option<Box<dyn Fn() -> bool + Send + Sync>>>,
+    started: SystemTime,
+}
+
+/// The store's own figures at the moment of a scrape.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreReading {
+    /// Objects in the index.
+    pub objects: u64,
+    /// Bytes of their heads and bodies on the devices.
+    pub bytes: u64,
+    /// Bytes of memory that the index takes.
+    pub index_bytes: u64,
+    /// Bytes of memory that the memory tier takes.
+    pub memory_bytes: u64,
+    /// Heads or bodies that did not match their checksum since start.
+    pub checksum_failures: u64,
+    /// Each device with its read errors since start.
+    pub devices: Vec<DeviceReading>,
+}
+
+/// One device's figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceReading {
+    /// Its path, the value of the label `device`.
+    pub device: String,
+    /// Reads that failed since start.
+    pub read_errors: u64,
+}
+
+impl Metrics {
+    /// Nothing counted yet, no worker registered.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            blocks: Mutex::default(),
+            store: RwLock::default(),
+            log_dropped: RwLock::default(),
+            overloaded: RwLock::default(),
+            started: SystemTime::now(),
+        })
+    }
+
+    /// The counters of one more worker thread.
+    #[must_use]
+    pub fn worker(&self) -> WorkerMetrics {
+        let block = Arc::new(worker::Block::default());
+        self.blocks.lock().push(Arc::clone(&block));
+        WorkerMetrics::new(block)
+    }
+
+    /// Names whom to ask for the store's figures. Called at each scrape, on the scraping thread.
+    pub fn read_store_with(&self, read: impl Fn() -> StoreReading + Send + Sync + 'static) {
+        *self.store.write() = Some(Box::new(read));
+    }
+
+    /// Names whom to ask how many access log lines were dropped.
+    pub fn read_log_dropped_with(&self, read: impl Fn() -> u64 + Send + Sync + 'static) {
+        *self.log_dropped.write() = Some(Box::new(read));
+    }
+
+    /// Names whom to ask whether load is being shed.
+    pub fn read_overloaded_with(&self, read: impl Fn() -> bool + Send + Sync + 'static) {
+        *self.overloaded.write() = Some(Box::new(read));
+    }
+
+    /// The sums over all workers.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for block in self.blocks.lock().iter() {
+            totals.add(block);
+        }
+        totals
+    }
+
+    /// The store's figures, all zero until [`Metrics::read_store_with`].
+    #[must_use]
+    pub fn store(&self) -> StoreReading {
+        self.store.read().as_ref().map(|read| read()).unwrap_or_default()
+    }
+
+    /// When counting began.
+    #[must_use]
+    pub fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// Everything in the OpenMetrics text format, `# EOF` included.
+    ///
+    /// # Errors
+    /// None in practice: writing to a `String` does not fail.
+    pub fn encode(self: &Arc<Self>) -> Result<String, fmt::Error> {
+        encode::encode(self)
+    }
+
+    fn log_dropped(&self) -> u64 {
+        self.log_dropped.read().as_ref().map_or(0, |read| read())
+    }
+
+    fn overloaded(&self) -> bool {
+        self.overloaded.read().as_ref().is_some_and(|read| read())
+    }
+
+    fn started_seconds(&self) -> u64 {
+        self.started.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("totals", &self.totals()).finish_non_exhaustive()
+    }
+}
