@@ -1,1 +1,42 @@
-//! store
+//! Tidegate's object store: a log over several devices, as a machine without I/O.
+//!
+//! Owns the index, the log heads, the disk format, reclaim, checkpoints and recovery. What holds: a lookup
+//! returns the newest version or nothing; a removed or replaced version never comes back from the devices; no
+//! byte of a segment changes while somebody may lend it ([`lease`]); nothing that a completed checkpoint
+//! covers is lost by a crash.
+//!
+//! Refuses to know: clocks (time is passed in), files and sockets (requests go to an [`Outbox`]), threads,
+//! HTTP (key and head are opaque bytes).
+//!
+//! Reading order: [`types`], [`geometry`], [`disk`] (the bytes), `index`, [`lease`], `log` (one device's
+//! head), `store` (all together), [`recovery`].
+#![forbid(unsafe_code)]
+
+pub mod block;
+pub mod checksum;
+pub mod config;
+pub mod disk;
+pub mod format;
+pub mod geometry;
+pub mod io;
+pub mod lease;
+pub mod recovery;
+pub mod stats;
+mod store;
+#[cfg(test)]
+mod testing;
+pub mod types;
+
+pub use block::{BLOCK_BYTES, BlockBuf, Blocks};
+pub use checksum::{Crc32c, crc32c};
+pub use config::Config;
+pub use disk::Corrupt;
+pub use disk::record::{Body, ExtentRef, Extents, Inline, Record};
+pub use disk::superblock::{Superblock, SuperblockError};
+pub use geometry::Geometry;
+pub use io::{Io, IoDone, IoError, IoId, IoResult, Outbox};
+pub use lease::Lease;
+pub use recovery::{DeviceToOpen, OpenError, Recovery, Report};
+pub use stats::{DeviceStats, SegmentCounts, Stats};
+pub use store::{At, Blocked, Found, Reservation, Store, WrittenExtent};
+pub use types::{Declined, DeviceId, DeviceIndex, KeyHash, Lsn, Millis, Place};

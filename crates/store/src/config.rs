@@ -1,0 +1,39 @@
+//! The store's settings, in one place, with the defaults that were measured.
+
+use crate::types::Millis;
+
+/// What an operator (or a test) may choose. Sizes in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Bodies up to this size are stored inside their record.
+    pub inline_bytes_max: u32,
+    /// Contiguous space taken at a time for records, and the size of their device writes.
+    pub gather_bytes: u32,
+    /// Longest extent of a large body.
+    pub extent_bytes_max: u32,
+    /// A checkpoint is taken when this much time has passed since the last one and something changed.
+    pub checkpoint_every: Millis,
+    /// Bytes handed to devices and not yet acknowledged above which storing is declined.
+    pub in_flight_bytes_max: u64,
+    /// Share of a reclaimed segment that hot records may take with them, in percent.
+    pub carry_percent: u32,
+    /// A device with this many I/O errors is retired.
+    pub device_errors_max: u32,
+    /// Reads that recovery keeps under way on each device.
+    pub recovery_depth: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            inline_bytes_max: 16 << 10,
+            gather_bytes: 1 << 20,
+            extent_bytes_max: 1 << 20,
+            checkpoint_every: 2_000,
+            in_flight_bytes_max: 64 << 20,
+            carry_percent: 25,
+            device_errors_max: 16,
+            recovery_depth: 32,
+        }
+    }
+}

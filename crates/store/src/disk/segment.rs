@@ -1,0 +1,1 @@
+//! Segment header, contents table, trailer.

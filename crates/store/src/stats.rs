@@ -1,0 +1,67 @@
+//! Figures about a store at one moment.
+
+use crate::geometry::Geometry;
+use crate::types::DeviceId;
+
+/// The whole store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Objects that a lookup can find.
+    pub objects: u64,
+    /// Bytes of records and extents in the log, dead ones included.
+    pub bytes: u64,
+    /// Memory of the index in bytes.
+    pub index_bytes: u64,
+    /// Bytes of keys, heads and bodies that were accepted since opening.
+    pub admitted_bytes: u64,
+    /// Bytes of device writes since opening, extents included.
+    pub written_bytes: u64,
+    /// Bytes handed to devices and not yet acknowledged.
+    pub in_flight_bytes: u64,
+    /// Records and bodies that were found damaged ([`crate::Store::note_bad`]).
+    pub bad: u64,
+    /// Hot records that reclaim carried forward, and their bytes.
+    pub carried: u64,
+    /// Bytes of [`Stats::carried`].
+    pub carried_bytes: u64,
+    /// Objects that reclaim dropped.
+    pub evicted: u64,
+    /// Checkpoints that were completed.
+    pub checkpoints: u64,
+    /// Each device, in the order of opening.
+    pub devices: Vec<DeviceStats>,
+}
+
+/// One device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceStats {
+    /// Who it is.
+    pub id: DeviceId,
+    /// How it is divided.
+    pub geometry: Geometry,
+    /// Its segments by state.
+    pub segments: SegmentCounts,
+    /// Bytes of records and extents in its log, dead ones included.
+    pub bytes: u64,
+    /// I/O errors since opening.
+    pub errors: u64,
+    /// Log and checkpoint writes since opening.
+    pub writes: u64,
+    /// Whether it was given up.
+    pub retired: bool,
+}
+
+/// Segments by state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SegmentCounts {
+    /// Ready to be written.
+    pub free: u32,
+    /// Being written.
+    pub open: u32,
+    /// Full.
+    pub sealed: u32,
+    /// On the way from sealed to free.
+    pub reclaiming: u32,
+    /// Out of use after a failed write.
+    pub unusable: u32,
+}
