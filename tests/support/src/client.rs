@@ -95,6 +95,14 @@ impl Client {
             Err((got, error)) => panic!("body broke after {} bytes ({error}): {head:?}", got.len()),
         }
     }
+
+    /// Closes in an orderly way.
+    pub fn close(self) {}
+
+    /// Closes with a RST, as a process that dies with unread data does.
+    pub fn reset(self) {
+        self.wire.make_close_a_reset();
+    }
 }
 
 // A client is a wire with HTTP knowledge on top; cases use both in one breath.

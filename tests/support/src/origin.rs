@@ -137,6 +137,14 @@ impl Upstream {
     pub fn reply(&mut self, reply: Reply) {
         reply.send(&mut self.wire, "GET").expect("send the reply");
     }
+
+    /// Closes in an orderly way.
+    pub fn close(self) {}
+
+    /// Closes with a RST, as a process that dies with unread data does.
+    pub fn reset(self) {
+        self.wire.make_close_a_reset();
+    }
 }
 
 // As with the client: an upstream is a wire with HTTP knowledge on top.
@@ -234,7 +242,7 @@ impl Shared {
             let after = reply.send(&mut upstream.wire, request.head.method());
             match after {
                 Ok(crate::reply::After::Keep) => {}
-                Ok(crate::reply::After::Reset) => return upstream.wire.reset(),
+                Ok(crate::reply::After::Reset) => return upstream.reset(),
                 Ok(crate::reply::After::Close) | Err(_) => return,
             }
         }

@@ -29,6 +29,8 @@ pub struct Builder {
     memory: String,
     store: Store,
     workers: usize,
+    /// The listener and its mode stand in the configuration file, not on the command line.
+    reverse_by_file: bool,
     environment: Vec<(String, String)>,
 }
 
@@ -68,6 +70,11 @@ impl Tidegate {
     /// A forward proxy.
     pub fn forward() -> Builder {
         Builder::new()
+    }
+
+    /// A reverse proxy for the `[[site]]` tables in `sites`.
+    pub fn reverse_sites(sites: &str) -> Builder {
+        Builder { reverse_by_file: true, ..Builder::new() }.toml(sites)
     }
 
     /// Runs the binary with these arguments to its end.
@@ -212,6 +219,7 @@ impl Builder {
             memory: "16MiB".into(),
             store: Store::Own("128MiB".into()),
             workers: 2,
+            reverse_by_file: false,
             environment: Vec::new(),
         }
     }
@@ -317,10 +325,16 @@ impl Builder {
     fn spawn(&self, listen: &Reserved, home: &TempDir, admin: SocketAddr) -> Child {
         let mut command = binary();
         command.arg("serve").args(["--workers", &self.workers.to_string(), "--memory", &self.memory]);
-        command.args(["--listen", &listen.address().to_string(), "--admin", &admin.to_string()]);
-        if !self.toml.is_empty() {
+        command.args(["--admin", &admin.to_string()]);
+        let mut toml = self.toml.clone();
+        if self.reverse_by_file {
+            toml += &format!("[[listen]]\naddress = \"{}\"\nmode = \"reverse\"\n", listen.address());
+        } else {
+            command.args(["--listen", &listen.address().to_string()]);
+        }
+        if !toml.is_empty() {
             let file = home.path().join("tidegate.toml");
-            fs::write(&file, &self.toml).expect("write the configuration");
+            fs::write(&file, toml).expect("write the configuration");
             command.arg("-c").arg(file);
         }
         for spec in self.store_specs(home) {

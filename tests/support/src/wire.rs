@@ -176,14 +176,9 @@ impl Wire {
         self.stream.shutdown(Shutdown::Write).expect("shutdown");
     }
 
-    /// Closes with a RST, as a process that dies with unread data does.
-    pub fn reset(self) {
+    /// Makes the coming close a RST, as of a process that dies with unread data.
+    pub(crate) fn make_close_a_reset(&self) {
         SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)).expect("SO_LINGER");
-    }
-
-    /// Closes in an orderly way.
-    pub fn close(self) {
-        drop(self);
     }
 
     /// Makes the receive buffer small, so that not reading is felt by the other side soon.
