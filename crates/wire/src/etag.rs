@@ -99,6 +99,7 @@ fn ends_element(rest: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use alloc::vec::Vec;

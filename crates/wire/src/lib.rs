@@ -19,14 +19,20 @@
 extern crate alloc;
 
 mod chars;
+pub mod chunked;
 pub mod date;
 pub mod etag;
 pub mod fields;
+pub mod framing;
 pub mod head;
 pub mod limits;
+pub mod parse;
 pub mod refusal;
+pub mod scan;
+pub mod target;
 #[cfg(test)]
 mod testing;
+pub mod write;
 
 pub use head::{Field, Fields, RequestHead, ResponseHead, Version};
 pub use limits::Limits;

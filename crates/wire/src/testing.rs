@@ -3,6 +3,7 @@
 
 extern crate std;
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// How long one fuzz target runs: two seconds, or `TIDEGATE_FUZZ_SECONDS` (at most ten).
@@ -12,4 +13,13 @@ pub(crate) fn fuzz_time() -> Duration {
         Err(_) => 2,
     };
     Duration::from_secs(seconds)
+}
+
+/// Cuts `len` bytes into pieces at the given points (taken modulo the length): the ends of the pieces, rising,
+/// the last one `len`.
+pub(crate) fn cuts(len: usize, points: &[usize]) -> Vec<usize> {
+    let mut ends: Vec<usize> = points.iter().map(|point| point % (len + 1)).collect();
+    ends.push(len);
+    ends.sort_unstable();
+    ends
 }
