@@ -12,17 +12,18 @@
 
 pub mod aligned;
 pub mod budget;
-// pub mod device;
-// pub mod operation;
+pub mod device;
+pub mod operation;
 pub mod pipe;
-// pub mod pool;
+pub mod pool;
 // pub mod probe;
+pub mod queue;
 pub mod sendfile;
 pub mod socket;
 pub mod splice;
 pub mod tcp_info;
 pub mod thread;
-// pub mod uring;
+pub mod uring;
 
 #[cfg(test)]
 mod testing;

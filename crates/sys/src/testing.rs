@@ -17,3 +17,24 @@ pub(crate) fn connected() -> (TcpStream, TcpStream) {
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect()
 }
+
+/// A loop device over a file, gone again on drop.
+pub(crate) struct Loop {
+    pub(crate) path: String,
+}
+
+impl Loop {
+    /// Nothing where this user may not, or the system has no loop devices.
+    pub(crate) fn over(file: &std::path::Path) -> Option<Self> {
+        let made =
+            std::process::Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
+        let path = String::from_utf8(made.stdout).ok()?.trim().to_owned();
+        (made.status.success() && !path.is_empty()).then_some(Self { path })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").args(["--detach", &self.path]).status();
+    }
+}

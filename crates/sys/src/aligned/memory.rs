@@ -37,6 +37,11 @@ impl Memory {
         Ok(Self { start, len })
     }
 
+    /// Its first byte, for the kernel's use.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }

@@ -1,0 +1,241 @@
+//! A disk or a preallocated file as one flat range of bytes.
+//!
+//! Owns two descriptors: one to write, by O_DIRECT where asked and possible, and a buffered one for `sendfile` and for
+//! reads of resident pages. What must hold: no two processes have the same device open for writing; the size does not
+//! change under us; a filesystem that refuses O_DIRECT is reported, not papered over. Refuses to know the layout.
+//!
+//! Calls named `read_at`, `write_at`, `sync`, `zero_range` block on the disk and belong on a thread that may; the
+//! asynchronous way is [`crate::operation`]. Pages lent to sockets stay right under O_DIRECT writes and under
+//! `zero_range` of whole segments only.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::num::NonZeroU64;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{
+    Advice, AtFlags, FallocateFlags, FlockOperation, OFlags, SeekFrom, StatxFlags, fadvise, fallocate, flock,
+    ioctl_blksszget, seek, statx,
+};
+use rustix::io::{Errno, retry_on_intr};
+
+pub use create::{CreateError, create_preallocated};
+
+mod create;
+mod resident;
+
+/// What a device is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A block device.
+    Block,
+}
+
+/// How writes reach the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direct {
+    /// By O_DIRECT: buffers, offsets and lengths must be multiples of the logical block.
+    Used,
+    /// Through resident pages, because O_DIRECT was not asked for.
+    NotAsked,
+    /// Through resident pages, because the filesystem refused O_DIRECT.
+    Refused,
+}
+
+impl Direct {
+    /// The word for logs and reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Used => "direct",
+            Self::NotAsked => "buffered",
+            Self::Refused => "direct-refused",
+        }
+    }
+}
+
+/// Why a device cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process (or another handle of this one) has it, or it is mounted.
+    #[error("in use by another process")]
+    InUse,
+    /// Neither a regular file nor a block device.
+    #[error("neither a regular file nor a block device")]
+    Kind,
+    /// The system refused: not found, no permission, an I/O error.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// An open device. Sharing it between threads is safe; the kernel orders single calls only.
+#[derive(Debug)]
+pub struct Device {
+    writer: Arc<File>,
+    buffered: Arc<File>,
+    kind: Kind,
+    direct: Direct,
+    size_bytes: u64,
+    block_bytes: u32,
+}
+
+impl Device {
+    /// Opens for reading and writing, alone: by an exclusive lock, and for a block device by `O_EXCL`, which keeps
+    /// mounts away too.
+    ///
+    /// With `direct`, writes go by O_DIRECT unless the filesystem refuses: see [`Device::direct`].
+    pub fn open(path: impl AsRef<Path>, direct: bool) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        // Opened for writing, so that asking about resident pages is allowed (cachestat checks it).
+        let buffered = OpenOptions::new().read(true).write(true).open(path)?;
+        let kind = kind_of(&buffered)?;
+        let (writer, direct) = open_writer(path, kind, direct)?;
+        match flock(&writer, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(OpenError::InUse),
+            other => other.map_err(io::Error::from)?,
+        }
+        Self::over(Arc::new(writer), Arc::new(buffered), kind, direct)
+    }
+
+    /// Opens to look, without a lock: another process may be writing. Writes fail with `EBADF`.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let file = Arc::new(File::open(path)?);
+        let kind = kind_of(&file)?;
+        Self::over(Arc::clone(&file), file, kind, Direct::NotAsked)
+    }
+
+    fn over(writer: Arc<File>, buffered: Arc<File>, kind: Kind, direct: Direct) -> Result<Self, OpenError> {
+        // Hits jump; what should come in is asked for by advise_willneed.
+        fadvise(&buffered, 0, None, Advice::Random).map_err(io::Error::from)?;
+        let size_bytes = seek(&buffered, SeekFrom::End(0)).map_err(io::Error::from)?;
+        let block_bytes = logical_block(&writer, kind)?;
+        Ok(Self { writer, buffered, kind, direct, size_bytes, block_bytes })
+    }
+
+    /// What it is made of.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// How writes reach it.
+    pub fn direct(&self) -> Direct {
+        self.direct
+    }
+
+    /// Its size when it was opened.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// The unit of O_DIRECT offsets and lengths; 4096 where the system does not tell.
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// The descriptor for writes (and O_DIRECT reads), to be named in operations.
+    pub fn writer(&self) -> &Arc<File> {
+        &self.writer
+    }
+
+    /// The buffered descriptor: for `sendfile`, `splice` and reads of resident pages.
+    pub fn buffered(&self) -> &Arc<File> {
+        &self.buffered
+    }
+
+    /// Reads all of `into` through resident pages, waiting for the disk. `UnexpectedEof` past the end.
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.buffered.read_exact_at(into, offset)
+    }
+
+    /// Reads all of `into` by the writer's descriptor: past resident pages where that is O_DIRECT, and then `into`
+    /// must be aligned.
+    pub fn read_direct_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.writer.read_exact_at(into, offset)
+    }
+
+    /// Writes all of `bytes`, waiting for the disk. By O_DIRECT memory, offset and length must be aligned (`EINVAL`).
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all_at(bytes, offset)
+    }
+
+    /// Waits until all that was written would survive a loss of power.
+    pub fn sync(&self) -> io::Result<()> {
+        self.writer.sync_data()
+    }
+
+    /// Makes a range read as zeroes and keeps its blocks. Whole segments only: see the head of this file.
+    ///
+    /// `Unsupported` on filesystems without it (tmpfs); a block device without write-zeroes really writes them.
+    pub fn zero_range(&self, offset: u64, len: u64) -> io::Result<()> {
+        zero_range(&self.writer, offset, len)
+    }
+
+    /// Asks for a range to be brought in; returns before it is there, but may wait for the disk's own queue.
+    pub fn advise_willneed(&self, offset: u64, len: u64) -> io::Result<()> {
+        advise(&self.buffered, offset, len, Advice::WillNeed)
+    }
+
+    /// Lets go of the resident pages of a range that are clean.
+    pub fn advise_dontneed(&self, offset: u64, len: u64) -> io::Result<()> {
+        advise(&self.buffered, offset, len, Advice::DontNeed)
+    }
+}
+
+pub(crate) fn advise(file: &File, offset: u64, len: u64, advice: Advice) -> io::Result<()> {
+    match NonZeroU64::new(len) {
+        None => Ok(()), // the kernel would take 0 for "to the end"
+        some => Ok(fadvise(file, offset, some, advice)?),
+    }
+}
+
+pub(crate) fn zero_range(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let mode = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+    Ok(retry_on_intr(|| fallocate(file, mode, offset, len))?)
+}
+
+fn kind_of(file: &File) -> Result<Kind, OpenError> {
+    match file.metadata()?.file_type() {
+        kind if kind.is_file() => Ok(Kind::File),
+        kind if kind.is_block_device() => Ok(Kind::Block),
+        _ => Err(OpenError::Kind),
+    }
+}
+
+fn open_writer(path: &Path, kind: Kind, direct: bool) -> Result<(File, Direct), OpenError> {
+    let exclusive = if kind == Kind::Block { OFlags::EXCL } else { OFlags::empty() };
+    let open = |flags: OFlags| {
+        OpenOptions::new().read(true).write(true).custom_flags((flags | exclusive).bits() as i32).open(path)
+    };
+    let opened = match direct {
+        false => open(OFlags::empty()).map(|file| (file, Direct::NotAsked)),
+        // EINVAL is what open(2) names for "this filesystem has no O_DIRECT".
+        true => match open(OFlags::DIRECT) {
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                open(OFlags::empty()).map(|file| (file, Direct::Refused))
+            }
+            other => other.map(|file| (file, Direct::Used)),
+        },
+    };
+    opened.map_err(|error| match error.kind() {
+        ErrorKind::ResourceBusy => OpenError::InUse,
+        _ => OpenError::Io(error),
+    })
+}
+
+/// The logical block of a block device, or what the filesystem says of its O_DIRECT (Linux 6.1 and later).
+fn logical_block(file: &File, kind: Kind) -> io::Result<u32> {
+    const DIO_ALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000); // STATX_DIOALIGN
+    const UNKNOWN: u32 = crate::aligned::BLOCK_BYTES as u32;
+    if kind == Kind::Block {
+        return Ok(ioctl_blksszget(file)?);
+    }
+    let stat = statx(file, c"", AtFlags::EMPTY_PATH, DIO_ALIGN)?;
+    let told = stat.stx_mask & DIO_ALIGN.bits() != 0 && stat.stx_dio_offset_align != 0;
+    Ok(if told { stat.stx_dio_offset_align } else { UNKNOWN })
+}
+
+#[cfg(test)]
+mod tests;

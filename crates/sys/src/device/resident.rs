@@ -1,0 +1,123 @@
+//! Is it in memory already? Reads that never wait for the disk.
+//!
+//! What must hold: a "yes" means that `sendfile` of the range will not wait for the disk, save for pages that leave
+//! between the question and the use. A "no" may be wrong, and costs a detour only.
+//!
+//! Two sources, each with a blind side: `cachestat(2)` counts the pages of a range exactly, but counts those still
+//! being read; `preadv2(RWF_NOWAIT)` refuses pages still being read, but looks at few, and **starts reading what it
+//! misses**. Asked in this order the second can only meet pages that exist, so it starts nothing.
+#![allow(unsafe_code)] // cachestat has no safe wrapper yet
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::ops::RangeInclusive;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
+
+use super::Device;
+
+const PAGE_BYTES: u64 = 4096;
+
+/// Pages between two looks where `cachestat` is missing: 16 (64 KiB).
+const SAMPLE_PAGES: usize = 16;
+
+impl Device {
+    /// Whether a read of the range would find every page in memory. An empty range is resident.
+    pub fn resident(&self, offset: u64, len: u64) -> bool {
+        if len == 0 {
+            return true;
+        }
+        let pages = offset / PAGE_BYTES..=(offset + len - 1) / PAGE_BYTES;
+        match pages_present(&self.buffered, &pages) {
+            Some(present) => present == pages.end() - pages.start() + 1 && self.readable(*pages.end()),
+            None => self.sampled(pages),
+        }
+    }
+
+    /// Reads what is resident at `offset`; less than asked where only the front is. `WouldBlock` where nothing is, and
+    /// then the kernel has begun to read: a later yes of the same call may be about a neighbour still on its way.
+    /// `Unsupported` where the filesystem cannot tell. 0 is the end of the file.
+    pub fn read_nowait(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let flags = ReadWriteFlags::NOWAIT;
+        let mut slices = [IoSliceMut::new(into)];
+        Ok(retry_on_intr(|| preadv2(&self.buffered, &mut slices, offset, flags))?)
+    }
+
+    fn readable(&self, page: u64) -> bool {
+        match self.read_nowait(page * PAGE_BYTES, &mut [0]) {
+            Ok(_) => true,
+            // tmpfs and others that never wait: the count is all there is, and it is enough.
+            Err(error) => error.kind() == io::ErrorKind::Unsupported,
+        }
+    }
+
+    /// Without a count: the last page and some of the others. Stops at the first miss, which starts one read.
+    pub(super) fn sampled(&self, pages: RangeInclusive<u64>) -> bool {
+        let readable = |page| self.read_nowait(page * PAGE_BYTES, &mut [0]).is_ok();
+        readable(*pages.end()) && pages.step_by(SAMPLE_PAGES).all(readable)
+    }
+}
+
+/// How many of the pages are in memory, or nothing where the kernel does not say (before 6.5, or forbidden).
+fn pages_present(file: &File, pages: &RangeInclusive<u64>) -> Option<u64> {
+    const UNKNOWN: u8 = 0;
+    const MISSING: u8 = 1;
+    static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
+    if STATE.load(Ordering::Relaxed) == MISSING {
+        return None;
+    }
+    match cachestat(file, pages) {
+        Ok(present) => Some(present),
+        Err(error) => {
+            if error.raw_os_error() == Some(Errno::NOSYS.raw_os_error()) {
+                STATE.store(MISSING, Ordering::Relaxed);
+            }
+            None
+        }
+    }
+}
+
+/// Whether this kernel has `cachestat(2)` and lets us call it.
+pub(crate) fn cachestat_works(file: &File) -> bool {
+    cachestat(file, &(0..=0)).is_ok()
+}
+
+/// `struct cachestat_range` of `linux/mman.h`.
+#[repr(C)]
+struct RangeOfBytes {
+    offset: u64,
+    len: u64,
+}
+
+/// `struct cachestat`, in pages.
+#[repr(C)]
+#[derive(Default)]
+struct PageCounts {
+    present: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+const _: () = assert!(size_of::<RangeOfBytes>() == 16 && size_of::<PageCounts>() == 40);
+
+/// Its number since Linux 6.5, the same on every architecture that numbers calls in common (all but alpha).
+const SYS_CACHESTAT: libc::c_long = 451;
+
+fn cachestat(file: &File, pages: &RangeInclusive<u64>) -> io::Result<u64> {
+    let range = RangeOfBytes {
+        offset: pages.start() * PAGE_BYTES,
+        len: (pages.end() - pages.start() + 1) * PAGE_BYTES,
+    };
+    let mut counts = PageCounts::default();
+    // SAFETY: cachestat(fd, range, counts, flags) requires
+    // - an open descriptor: borrowed from `file`;
+    // - a readable range and writable counts of the kernel's layout: `repr(C)` twins of its structs, sizes asserted;
+    // - flags of 0, the only value there is.
+    let status =
+        unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0_u32) };
+    if status == 0 { Ok(counts.present) } else { Err(io::Error::last_os_error()) }
+}
