@@ -197,7 +197,7 @@ impl ChunkedDecoder {
         if self.trailers.lines == 0 {
             self.trailers = Trailers::default();
         } else {
-            field_section(&self.trailers.section, self.trailers.lines)?;
+            self.trailers.read(&mut Fields::new())?;
         }
         Ok(State::Done)
     }
@@ -229,16 +229,19 @@ impl Trailers {
     /// The fields that may be sent on ([`may_trail`]); the others are dropped here.
     #[must_use]
     pub fn fields(&self) -> Fields<'_> {
-        let mut fields = Fields::new();
-        if self.lines == 0 {
-            return fields;
+        let (mut all, mut fields) = (Fields::new(), Fields::new());
+        if self.lines > 0 {
+            let read = self.read(&mut all);
+            debug_assert!(read.is_ok(), "the decoder read the section before it handed it out");
         }
-        // The decoder read the section without refusal before it handed it out: there is no other case.
-        let all = field_section(&self.section, self.lines).unwrap_or_default();
         for field in all.iter().filter(|field| may_trail(field.name)) {
             fields.push(field.name, field.value);
         }
         fields
+    }
+
+    fn read<'a>(&'a self, fields: &mut Fields<'a>) -> Result<(), Refusal> {
+        field_section(&self.section, self.lines, fields)
     }
 }
 

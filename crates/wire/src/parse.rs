@@ -16,7 +16,7 @@ use core::str;
 const METHOD_BYTES_MAX: usize = 64;
 
 /// Field lines for which the small table is enough: nearly all heads.
-const FIELDS_SMALL: usize = 32;
+const FIELDS_SMALL: usize = 24;
 
 /// What came of reading a buffer.
 #[derive(Clone, Debug)]
@@ -34,6 +34,7 @@ pub enum Parsed<T> {
 
 /// Reads a request head at the front of `bytes` (RFC 9112 §3). Whoever reads from a socket keeps a [`HeadScan`]
 /// and calls [`request_head`], so that nothing is looked at twice.
+#[inline]
 pub fn request<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Parsed<RequestHead<'a>>, Refusal> {
     match HeadScan::request().advance(bytes, limits)? {
         Some(text) => Ok(Parsed::Complete { head: request_head(&text, limits)?, len: text.len() }),
@@ -43,6 +44,7 @@ pub fn request<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Parsed<RequestHea
 
 /// Reads a response head at the front of `bytes` (RFC 9112 §4). Whoever reads from a socket keeps a
 /// [`HeadScan`] and calls [`response_head`].
+#[inline]
 pub fn response<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Parsed<ResponseHead<'a>>, Refusal> {
     match HeadScan::response().advance(bytes, limits)? {
         Some(text) => Ok(Parsed::Complete { head: response_head(&text)?, len: text.len() }),
@@ -52,19 +54,23 @@ pub fn response<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Parsed<ResponseH
 
 /// Reads a complete request head (RFC 9112 §3). The target is checked for its bytes and length only;
 /// [`crate::target`] tells its form.
+#[inline]
 pub fn request_head<'a>(text: &HeadText<'a>, limits: &Limits) -> Result<RequestHead<'a>, Refusal> {
     let (line, section) = text.split();
     let (method, target, version) = request_line(line, limits)?;
-    let fields = field_section(section, text.field_lines())?;
+    let mut fields = Fields::new();
+    field_section(section, text.field_lines(), &mut fields)?;
     check_host(version, &fields)?;
     Ok(RequestHead { method, target, version, fields })
 }
 
 /// Reads a complete response head (RFC 9112 §4).
+#[inline]
 pub fn response_head<'a>(text: &HeadText<'a>) -> Result<ResponseHead<'a>, Refusal> {
     let (line, section) = text.split();
     let (version, status, reason) = status_line(line)?;
-    let fields = field_section(section, text.field_lines())?;
+    let mut fields = Fields::new();
+    field_section(section, text.field_lines(), &mut fields)?;
     Ok(ResponseHead { version, status, reason, fields })
 }
 
@@ -158,29 +164,29 @@ fn check_host(version: Version, fields: &Fields<'_>) -> Result<(), Refusal> {
 }
 
 /// Reads `field_lines` field lines and the blank line after them: the rest of a head, or a trailer section
-/// (RFC 9112 §5). Every line of `section` is known to end in CRLF.
-pub(crate) fn field_section(section: &[u8], field_lines: usize) -> Result<Fields<'_>, Refusal> {
+/// (RFC 9112 §5). Every line of `section` is known to end in CRLF. Appends in place: [`Fields`] is large, and
+/// moving it costs as much as reading a small head.
+pub(crate) fn field_section<'a>(
+    section: &'a [u8],
+    field_lines: usize,
+    fields: &mut Fields<'a>,
+) -> Result<(), Refusal> {
     if field_lines <= FIELDS_SMALL {
-        return read_fields::<FIELDS_SMALL>(section);
+        return read_fields::<FIELDS_SMALL>(section, fields);
     }
-    read_fields::<FIELDS_MAX>(section)
+    read_fields::<FIELDS_MAX>(section, fields)
 }
 
-fn read_fields<const SLOTS: usize>(section: &[u8]) -> Result<Fields<'_>, Refusal> {
+fn read_fields<'a, const SLOTS: usize>(section: &'a [u8], fields: &mut Fields<'a>) -> Result<(), Refusal> {
     let mut slots = [httparse::EMPTY_HEADER; SLOTS];
     match httparse::parse_headers(section, &mut slots) {
-        Ok(httparse::Status::Complete((end, lines))) if end == section.len() => Ok(collect(lines)),
+        Ok(httparse::Status::Complete((end, lines))) if end == section.len() => {
+            lines.iter().for_each(|line| fields.push(line.name, line.value));
+            Ok(())
+        }
         Err(httparse::Error::TooManyHeaders) => Err(Refusal::TooManyFields),
         _ => Err(diagnose(section)),
     }
-}
-
-fn collect<'a>(lines: &[httparse::Header<'a>]) -> Fields<'a> {
-    let mut fields = Fields::new();
-    for line in lines {
-        fields.push(line.name, line.value);
-    }
-    fields
 }
 
 /// The name of the first rule that a refused field section breaks.

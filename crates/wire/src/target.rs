@@ -102,9 +102,18 @@ impl<'a> Authority<'a> {
     pub fn write_host(&self, out: &mut Vec<u8>) {
         match self.host {
             Host::Name(name) => out.extend(name.bytes().map(|byte| byte.to_ascii_lowercase())),
-            Host::V4(address) => write::display(out, address),
+            Host::V4(address) => write_v4(out, address),
             Host::V6(address) => write::display(out, format_args!("[{address}]")),
         }
+    }
+}
+
+fn write_v4(out: &mut Vec<u8>, address: Ipv4Addr) {
+    let [first, rest @ ..] = address.octets();
+    write::decimal(out, u64::from(first));
+    for octet in rest {
+        out.push(b'.');
+        write::decimal(out, u64::from(octet));
     }
 }
 
@@ -120,21 +129,23 @@ fn read_host(text: &[u8]) -> Result<Host<'_>, Refusal> {
     if is_name(host) { Ok(Host::Name(host)) } else { Err(Refusal::BadAuthority) }
 }
 
+/// Labels of unreserved characters, none empty; one dot may stand at the end.
 fn is_name(host: &str) -> bool {
-    let labels = host.strip_suffix('.').unwrap_or(host);
-    host.len() <= HOST_BYTES_MAX
-        && chars::is_unreserved(host.as_bytes())
-        && labels.split('.').all(|label| !label.is_empty())
+    let bytes = host.as_bytes();
+    let empty_label =
+        bytes.first().is_none_or(|&byte| byte == b'.') || bytes.windows(2).any(|two| two == b"..");
+    bytes.len() <= HOST_BYTES_MAX && !empty_label && chars::is_unreserved(bytes)
 }
 
 /// Whether a resolver could read the host as an address: its last label is a number, decimal or hexadecimal.
 fn ends_in_number(host: &str) -> bool {
-    let last = host.strip_suffix('.').unwrap_or(host).rsplit('.').next().unwrap_or_default();
-    let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match last.as_bytes() {
-        [] => false,
-        [b'0', b'x' | b'X', ..] => is_hex(&last[2..]),
-        digits => digits.iter().all(u8::is_ascii_digit),
+    let bytes = host.as_bytes();
+    let bytes = bytes.strip_suffix(b".").unwrap_or(bytes);
+    let start = memchr::memrchr(b'.', bytes).map_or(0, |dot| dot + 1);
+    match &bytes[start..] {
+        [b'0', b'x' | b'X', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
+        [b'0'..=b'9', digits @ ..] => digits.iter().all(u8::is_ascii_digit),
+        _ => false,
     }
 }
 
