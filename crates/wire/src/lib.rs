@@ -36,4 +36,6 @@ pub mod write;
 
 pub use head::{Field, Fields, RequestHead, ResponseHead, Version};
 pub use limits::Limits;
+pub use parse::Parsed;
 pub use refusal::Refusal;
+pub use scan::{HeadScan, HeadText};
