@@ -26,6 +26,8 @@ pub use create::{CreateError, create_preallocated};
 mod create;
 mod resident;
 
+pub(crate) use resident::cachestat_works;
+
 /// What a device is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -13,15 +13,16 @@
 pub mod aligned;
 pub mod budget;
 pub mod device;
+pub mod limits;
 pub mod operation;
 pub mod pipe;
 pub mod pool;
-// pub mod probe;
+pub mod probe;
 pub mod queue;
 pub mod sendfile;
 pub mod socket;
 pub mod splice;
-pub mod tcp_info;
+pub mod tcp;
 pub mod thread;
 pub mod uring;
 

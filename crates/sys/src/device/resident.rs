@@ -79,9 +79,10 @@ fn pages_present(file: &File, pages: &RangeInclusive<u64>) -> Option<u64> {
     }
 }
 
-/// Whether this kernel has `cachestat(2)` and lets us call it.
-pub(crate) fn cachestat_works(file: &File) -> bool {
-    cachestat(file, &(0..=0)).is_ok()
+/// Whether this kernel has `cachestat(2)` and lets us call it, asked about a file of our own.
+pub(crate) fn cachestat_works() -> bool {
+    let ours = rustix::fs::memfd_create(c"probe", rustix::fs::MemfdFlags::CLOEXEC);
+    ours.is_ok_and(|ours| cachestat(&File::from(ours), &(0..=0)).is_ok())
 }
 
 /// `struct cachestat_range` of `linux/mman.h`.

@@ -1,7 +1,7 @@
-//! `TCP_INFO`: what the kernel knows about a TCP socket and the portable options do not tell.
+//! TCP options that no safe wrapper offers: a listener's queue, and whether the kernel does TLS.
 //!
-//! Owns one `getsockopt`. Refuses to know what the numbers are used for.
-#![allow(unsafe_code)] // neither rustix nor socket2 offers TCP_INFO
+//! Owns `TCP_INFO` and `TCP_ULP`. Refuses to know what the answers are used for.
+#![allow(unsafe_code)] // neither rustix nor socket2 offers these options
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -27,6 +27,25 @@ pub fn accept_queue(listener: impl AsFd) -> io::Result<AcceptQueue> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     Ok(AcceptQueue { depth: info.tcpi_unacked, limit: info.tcpi_sacked })
+}
+
+/// Whether the kernel can take over the TLS records of a connection (kTLS).
+///
+/// Asked on a socket without a connection: a kernel that has it answers that it wants one, others that there is no such
+/// protocol. The question may load the module where this process may do so.
+pub fn kernel_tls() -> bool {
+    let Ok(socket) = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None) else {
+        return false;
+    };
+    let name = b"tls";
+    // SAFETY: setsockopt requires
+    // - an open descriptor: `socket` lives until the end of this function;
+    // - as many readable bytes as the length says: both are those of `name`.
+    let status = unsafe {
+        let length = name.len() as libc::socklen_t;
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_ULP, name.as_ptr().cast(), length)
+    };
+    status == 0 || io::Error::last_os_error().kind() == io::ErrorKind::NotConnected
 }
 
 fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
@@ -68,6 +87,13 @@ mod tests {
         assert_eq!(accept_queue(&listener).unwrap().depth, 3);
         listener.accept().unwrap();
         assert_eq!(accept_queue(&listener).unwrap().depth, 2);
+    }
+
+    #[test]
+    fn kernel_tls_agrees_with_the_list_of_the_kernel() {
+        let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_ulp");
+        let listed = list.is_ok_and(|list| list.split_whitespace().any(|name| name == "tls"));
+        assert!(kernel_tls() || !listed, "listed and not seen");
     }
 
     #[test]

@@ -1,0 +1,45 @@
+//! How many descriptors this process may open.
+//!
+//! Owns `RLIMIT_NOFILE`. What must hold: the limit is only ever raised. It bounds how many connections can be accepted;
+//! nothing is ever *sized* from it.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The limits on open descriptors; `None` is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptors {
+    /// What holds now.
+    pub soft: Option<u64>,
+    /// How far it may be raised without privilege.
+    pub hard: Option<u64>,
+}
+
+/// The limits as they are.
+pub fn descriptors() -> Descriptors {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    Descriptors { soft: current, hard: maximum }
+}
+
+/// Raises the soft limit to the hard one, and says what holds now.
+pub fn raise_nofile() -> io::Result<Descriptors> {
+    let hard = descriptors().hard;
+    setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard })?;
+    Ok(descriptors())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_lowered_limit_is_raised_again() {
+        let before = descriptors();
+        setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum: before.hard }).unwrap();
+        assert_eq!(descriptors().soft, Some(256));
+        let after = raise_nofile().unwrap();
+        assert_eq!(after, Descriptors { soft: before.hard, hard: before.hard });
+    }
+}
