@@ -5,7 +5,7 @@
 //! caching ([`end_to_end`]), and no trailer field can become one ([`may_trail`]).
 
 use crate::chars::{self, is_ows, trim_ows};
-use crate::head::{Field, Fields};
+use crate::head::{Field, Fields, RequestHead, Version};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use smallvec::SmallVec;
@@ -99,10 +99,16 @@ fn unescape(inner: &[u8]) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Whether the comma list of the lines called `name` holds `token`, compared without case.
+/// The elements of a list whose grammar has tokens only, as that of `Connection`: split at every comma, for a
+/// quotation mark means nothing there and must not hide an element.
+fn tokens_of<'a, 's>(fields: &'s Fields<'a>, name: &'s str) -> impl Iterator<Item = &'a [u8]> + 's {
+    fields.all(name).flat_map(|value| value.split(|&byte| byte == b',')).map(trim_ows)
+}
+
+/// Whether the comma list of the lines called `name` holds `token`, compared without case. For lists of tokens.
 #[must_use]
 pub fn has_token(fields: &Fields<'_>, name: &str, token: &str) -> bool {
-    list_of(fields, name).any(|element| element.eq_ignore_ascii_case(token.as_bytes()))
+    tokens_of(fields, name).any(|element| element.eq_ignore_ascii_case(token.as_bytes()))
 }
 
 /// Whether `Connection` holds `option` (RFC 9110 §7.6.1).
@@ -111,17 +117,29 @@ pub fn has_connection_option(fields: &Fields<'_>, option: &str) -> bool {
     has_token(fields, "connection", option)
 }
 
-/// Whether the client waits for 100 (Continue) before it sends the body (RFC 9110 §10.1.1).
+/// Whether the client waits for 100 (Continue) before it sends the body. HTTP/1.0 clients never do (RFC 9110
+/// §10.1.1).
 #[must_use]
-pub fn expects_continue(fields: &Fields<'_>) -> bool {
-    has_token(fields, "expect", "100-continue")
+pub fn expects_continue(head: &RequestHead<'_>) -> bool {
+    head.version == Version::Http11 && has_token(&head.fields, "expect", "100-continue")
+}
+
+/// How many more times the request may be sent on: the value of `Max-Forwards`, in the methods that have it
+/// (RFC 9110 §7.6.2). At 0 the recipient answers itself; else it sends on one less. A value that is no number is
+/// none.
+#[must_use]
+pub fn max_forwards(head: &RequestHead<'_>) -> Option<u64> {
+    match head.method {
+        "OPTIONS" | "TRACE" => head.fields.get("max-forwards").and_then(chars::decimal),
+        _ => None,
+    }
 }
 
 /// Whether the message asks for or grants a switch to `protocol` (RFC 9110 §7.8): `Upgrade` names it, with or
 /// without a version, and `Connection` holds `upgrade`.
 #[must_use]
 pub fn upgrades_to(fields: &Fields<'_>, protocol: &str) -> bool {
-    let named = list_of(fields, "upgrade").any(|offer| {
+    let named = tokens_of(fields, "upgrade").any(|offer| {
         let name = offer.split(|&byte| byte == b'/').next().unwrap_or(offer);
         name.eq_ignore_ascii_case(protocol.as_bytes())
     });
@@ -155,7 +173,7 @@ type Names<'a> = SmallVec<[&'a [u8]; 4]>;
 
 /// The connection options that could be the name of a field to remove.
 fn nominated<'a>(fields: &Fields<'a>) -> Names<'a> {
-    list_of(fields, "connection").filter(|option| !is_plain_option(option)).collect()
+    tokens_of(fields, "connection").filter(|option| !is_plain_option(option)).collect()
 }
 
 fn is_plain_option(option: &[u8]) -> bool {

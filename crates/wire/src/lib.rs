@@ -8,7 +8,7 @@
 //! | Who is asked for what? | [`target`] |
 //! | Which fields go on to the next hop? What is in a list? | [`fields`] |
 //! | Entity tags, dates | [`etag`], [`date`] |
-//! | How is it written? | [`write`] |
+//! | How is it written? | [`mod@write`] |
 //! | Why not? | [`refusal`], [`limits`] |
 //!
 //! Everything here is a function of its arguments: no sockets, no clocks, no threads. What does not follow the

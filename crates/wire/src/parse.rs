@@ -2,7 +2,7 @@
 //! lines; the start lines, and every rule that it does not hold to, are here.
 //!
 //! What must hold: what is accepted here has one reading. Lines end in CRLF and nothing else, each part is
-//! separated as the grammar says, and nothing is repaired. When `httparse` refuses, [`diagnose`] finds the name
+//! separated as the grammar says, and nothing is repaired. When `httparse` refuses, `diagnose` finds the name
 //! of the rule.
 
 use crate::chars::{self, is_ows};

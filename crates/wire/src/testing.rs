@@ -23,3 +23,8 @@ pub(crate) fn cuts(len: usize, points: &[usize]) -> Vec<usize> {
     ends.sort_unstable();
     ends
 }
+
+/// Text that gets past the first checks, from arbitrary bytes: each picks one of the scraps.
+pub(crate) fn from_scraps(bytes: &[u8], scraps: &[&[u8]]) -> Vec<u8> {
+    bytes.iter().flat_map(|&byte| scraps[usize::from(byte) % scraps.len()].iter().copied()).collect()
+}

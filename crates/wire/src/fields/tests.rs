@@ -197,14 +197,42 @@ fn upgrade_needs_the_protocol_and_the_option() {
     }
 }
 
+fn request<'a>(method: &'a str, version: Version, lines: &[(&'a str, &'a str)]) -> RequestHead<'a> {
+    RequestHead { method, target: "*", version, fields: section(lines) }
+}
+
 #[test]
-fn expectation_is_compared_without_case() {
+fn expectation_is_compared_without_case_and_unknown_to_http10() {
     // RFC 9110 §10.1.1
     for (value, expected) in
         [("100-continue", true), ("100-Continue", true), ("200-ok", false), ("100-continue;x", false)]
     {
-        assert_eq!(expects_continue(&section(&[("Expect", value)])), expected, "{value}");
+        let [new, old] = [Version::Http11, Version::Http10].map(|v| request("PUT", v, &[("Expect", value)]));
+        assert_eq!((expects_continue(&new), expects_continue(&old)), (expected, false), "{value}");
     }
+}
+
+#[test]
+fn max_forwards_counts_in_two_methods() {
+    // RFC 9110 §7.6.2
+    for (method, value, expected) in [
+        ("TRACE", "0", Some(0)),
+        ("OPTIONS", "10", Some(10)),
+        ("OPTIONS", "-1", None),
+        ("OPTIONS", "", None),
+        ("GET", "0", None),
+    ] {
+        let head = request(method, Version::Http11, &[("Max-Forwards", value)]);
+        assert_eq!(max_forwards(&head), expected, "{method} {value}");
+    }
+}
+
+#[test]
+fn a_quotation_mark_hides_no_connection_option() {
+    // RFC 9110 §7.6.1: connection-option = token
+    let fields = section(&[("Connection", "\"a, close, x-hop\", X-Mine"), ("X-Mine", "1"), ("X-Stay", "2")]);
+    assert!(has_connection_option(&fields, "close"));
+    assert_eq!(end_to_end(&fields).map(|field| field.name).collect::<Vec<_>>(), ["X-Stay"]);
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! Tables of accepted and refused heads, a slow twin of the field lines, fuzz.
 
 use super::*;
-use crate::testing::fuzz_time;
+use crate::testing::{from_scraps, fuzz_time};
 use alloc::string::String;
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -253,37 +253,95 @@ fn check_fields(fields: &Fields<'_>) {
     }
 }
 
-/// Puts what the fuzzer made behind a good beginning, so that it gets past the start line.
-fn with_beginnings(bytes: &[u8], beginnings: &[&[u8]], mut check: impl FnMut(&[u8])) {
-    for beginning in beginnings {
-        check(&[beginning, bytes].concat());
+/// Another reader of the same bytes, more lenient than ours: what we accept it must read in the same way.
+fn same_fields(fields: &Fields<'_>, others: &[httparse::Header<'_>]) {
+    let ours: Vec<_> = fields.iter().map(|field| (field.name, field.value)).collect();
+    let theirs: Vec<_> = others.iter().map(|header| (header.name, header.value)).collect();
+    assert_eq!(ours, theirs);
+}
+
+fn same_request(bytes: &[u8], head: &RequestHead<'_>, len: usize) {
+    let mut slots = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut other = httparse::Request::new(&mut slots);
+    let parsed = other.parse(bytes);
+    // It knows no minor version above 1.
+    if parsed == Err(httparse::Error::Version) {
+        return;
     }
+    assert_eq!(parsed, Ok(httparse::Status::Complete(len)));
+    assert_eq!((other.method, other.path), (Some(head.method), Some(head.target)));
+    same_fields(&head.fields, other.headers);
+}
+
+fn same_response(bytes: &[u8], head: &ResponseHead<'_>, len: usize) {
+    let mut slots = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut other = httparse::Response::new(&mut slots);
+    let parsed = other.parse(bytes);
+    if parsed == Err(httparse::Error::Version) {
+        return;
+    }
+    assert_eq!(parsed, Ok(httparse::Status::Complete(len)));
+    assert_eq!(other.code, Some(head.status));
+    same_fields(&head.fields, other.headers);
+}
+
+/// What field sections are made of, and what spoils them.
+const SCRAPS: &[&[u8]] = &[
+    b"\r\n",
+    b"\r\n",
+    b"\r\n",
+    b"\r\n\r\n",
+    b": ",
+    b":",
+    b": b\r\n",
+    b"Name",
+    b"Host: a\r\n",
+    b"A: b\r\n",
+    b"C:\t d \r\n",
+    b"E:\r\n",
+    b"value",
+    b" ",
+    b"\t",
+    b"\xe9",
+    b",",
+    b"\r",
+    b"\n",
+    b"\0",
+];
+
+/// What the fuzzer made, alone and behind a good beginning, as bytes and as scraps.
+fn messages(bytes: &[u8], beginnings: &[&[u8]]) -> Vec<Vec<u8>> {
+    let scraps = from_scraps(bytes, SCRAPS);
+    let with = |beginning: &&[u8]| [[beginning, bytes].concat(), [*beginning, &scraps].concat()];
+    beginnings.iter().flat_map(with).collect()
 }
 
 #[test]
 fn fuzz_request() {
-    let beginnings: &[&[u8]] = &[b"", b"GET / HTTP/1.1\r\nHost: a\r\n", b"GET /"];
+    let beginnings: &[&[u8]] = &[b"", b"GET / HTTP/1.1\r\nHost: a\r\n", b"GET /", b"GET / HTTP/1.0\r\n"];
     bolero::check!().with_test_time(fuzz_time()).for_each(|bytes: &[u8]| {
-        with_beginnings(bytes, beginnings, |bytes| {
-            if let Ok(Parsed::Complete { head, len }) = request(bytes, &limits()) {
-                assert!(len <= bytes.len() && bytes[..len].ends_with(b"\r\n\r\n"));
+        for message in messages(bytes, beginnings) {
+            if let Ok(Parsed::Complete { head, len }) = request(&message, &limits()) {
+                assert!(len <= message.len() && message[..len].ends_with(b"\r\n\r\n"));
                 assert!(chars::is_token(head.method.as_bytes()) && chars::is_visible(head.target.as_bytes()));
                 check_fields(&head.fields);
+                same_request(&message, &head, len);
             }
-        });
+        }
     });
 }
 
 #[test]
 fn fuzz_response() {
-    let beginnings: &[&[u8]] = &[b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 "];
+    let beginnings: &[&[u8]] = &[b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 ", b"HTTP/1.0 404 "];
     bolero::check!().with_test_time(fuzz_time()).for_each(|bytes: &[u8]| {
-        with_beginnings(bytes, beginnings, |bytes| {
-            if let Ok(Parsed::Complete { head, len }) = response(bytes, &limits()) {
-                assert!(len <= bytes.len() && bytes[..len].ends_with(b"\r\n\r\n"));
+        for message in messages(bytes, beginnings) {
+            if let Ok(Parsed::Complete { head, len }) = response(&message, &limits()) {
+                assert!(len <= message.len() && message[..len].ends_with(b"\r\n\r\n"));
                 assert!((100..1000).contains(&head.status) && chars::is_field_content(head.reason));
                 check_fields(&head.fields);
+                same_response(&message, &head, len);
             }
-        });
+        }
     });
 }
