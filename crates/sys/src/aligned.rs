@@ -28,7 +28,9 @@
 use std::io;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use bytes::Bytes;
 
 use crate::budget::Home;
 
@@ -112,7 +114,7 @@ impl AlignedBuffer {
             start,
             end: start + len,
             filled: AtomicUsize::new(start),
-            finished: AtomicBool::new(false),
+            state: AtomicU8::new(FILLING),
         });
         let reader = Reader { region: Arc::clone(&region) };
         (Writer { region, tail, complete: false }, reader)
@@ -147,8 +149,23 @@ struct Region {
     start: usize,
     end: usize,
     filled: AtomicUsize, // position in the buffer, start..=end
-    finished: AtomicBool,
+    state: AtomicU8,
 }
+
+/// What became of a region's writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// More may come.
+    Filling,
+    /// Complete.
+    Finished,
+    /// The writer was dropped: what is there is not all.
+    Abandoned,
+}
+
+const FILLING: u8 = 0;
+const FINISHED: u8 = 1;
+const ABANDONED: u8 = 2;
 
 /// The one that fills a region.
 #[derive(Debug)]
@@ -223,9 +240,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.zero_tail();
         // From here on nobody writes: both stores release the bytes, tail and all, to those who see them.
-        if self.complete {
-            self.region.finished.store(true, Ordering::Release);
-        }
+        self.region.state.store(if self.complete { FINISHED } else { ABANDONED }, Ordering::Release);
         self.region.shared.writers.fetch_sub(1, Ordering::Release);
     }
 }
@@ -250,9 +265,19 @@ impl Reader {
         self.position() - self.region.start
     }
 
-    /// Whether the writer said that the region is complete. Look at this before [`filled`](Self::filled).
+    /// What became of the writer. Ask this before [`filled`](Self::filled): what is filled when it is not
+    /// [`State::Filling`] any more is all that ever will be.
+    pub fn state(&self) -> State {
+        match self.region.state.load(Ordering::Acquire) {
+            FILLING => State::Filling,
+            FINISHED => State::Finished,
+            _ => State::Abandoned,
+        }
+    }
+
+    /// Whether the writer said that the region is complete.
     pub fn is_finished(&self) -> bool {
-        self.region.finished.load(Ordering::Acquire)
+        self.state() == State::Finished
     }
 
     /// A finished region with zeroes up to the end of its last block: what direct I/O writes.
@@ -329,6 +354,13 @@ impl Deref for Settled {
 impl AsRef<[u8]> for Settled {
     fn as_ref(&self) -> &[u8] {
         self
+    }
+}
+
+impl From<Settled> for Bytes {
+    /// The same bytes, not a copy.
+    fn from(settled: Settled) -> Self {
+        Self::from_owner(settled)
     }
 }
 

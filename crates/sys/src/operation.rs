@@ -9,9 +9,10 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rustix::fs::Advice;
 
-use crate::aligned::{Settled, Writer};
+use crate::aligned::Writer;
 use crate::device::{advise, zero_range};
 
 /// The most bytes of one operation: what one system call surely takes.
@@ -29,8 +30,8 @@ pub enum Operation {
         file: Arc<File>,
         /// Position in the file.
         offset: u64,
-        /// Bytes that nobody changes meanwhile.
-        bytes: Settled,
+        /// What to write; a [`Settled`](crate::aligned::Settled) becomes one without a copy.
+        bytes: Bytes,
     },
     /// Read `len` bytes into the writer, whose watermark moves as they arrive. Result: their number, fewer only at the
     /// end of the file.
@@ -217,7 +218,7 @@ mod tests {
             let (mut writer, reader) = AlignedBuffer::new(4096).unwrap().split();
             writer.put(&[1; 4096]);
             writer.finish();
-            Operation::Write { file: file(), offset: 0, bytes: reader.settled_padded().unwrap() }
+            Operation::Write { file: file(), offset: 0, bytes: reader.settled_padded().unwrap().into() }
         };
         let read = || {
             let into = AlignedBuffer::new(4096).unwrap().split().0;

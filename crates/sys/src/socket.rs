@@ -12,6 +12,8 @@ use std::time::Duration;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown, sockopt};
 
+pub use crate::tcp::{AcceptQueue, accept_queue};
+
 /// The most slices that one `sendmsg` takes (`UIO_MAXIOV`); what lies behind them is left for the next call.
 const SLICES_MAX: usize = 1024;
 

@@ -85,7 +85,7 @@ impl Ring {
         let entry = entry_for(flight, self.scratch.start()).user_data(token.to_bits());
         // SAFETY: push requires that everything the entry points to stays valid until the operation is over:
         // - the file: an `Arc` in the flight keeps the descriptor open;
-        // - the bytes of a write: `Settled` in the flight keeps them mapped, and nobody writes to them;
+        // - the bytes of a write: `Bytes` in the flight keeps them where they are, and nobody writes to them;
         // - the target of a read: the `Writer` in the flight keeps it mapped; nobody else can form a reference to the
         //   unfilled part, and we form none before `absorb` takes the completion of this entry;
         // - the target of a touch: one byte that is mapped for as long as the ring, or leaked with it, and never read.
@@ -263,4 +263,61 @@ fn entry_for(flight: &mut Flight, scratch: NonNull<u8>) -> squeue::Entry {
 
 fn fd(file: &Arc<File>) -> Fd {
     Fd(file.as_raw_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use rustix::event::epoll;
+    use rustix::io::retry_on_intr;
+
+    #[test]
+    fn every_refusal_has_its_word() {
+        let rows = [
+            (Errno::NOSYS, "io_uring-missing"),
+            (Errno::PERM, "io_uring-forbidden"),
+            (Errno::ACCESS, "io_uring-forbidden"),
+            (Errno::NOMEM, "io_uring-no-resources"),
+            (Errno::MFILE, "io_uring-no-resources"),
+            (Errno::INVAL, "io_uring-failed: Invalid argument (os error 22)"),
+        ];
+        for (errno, word) in rows {
+            assert_eq!(Refused::from(io::Error::from(errno)).to_string(), word);
+        }
+    }
+
+    /// As a runtime waits: edge-triggered, and asleep while the disk works.
+    #[test]
+    fn an_edge_triggered_waiter_is_woken_by_each_completion() {
+        let mut ring = match Ring::new(4) {
+            Ok(ring) => ring,
+            Err(refused) => return println!("NOT RUN over a ring: {refused}"),
+        };
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&poll, &ring, epoll::EventData::new_u64(7), flags).unwrap();
+        let (from, to) = rustix::pipe::pipe().unwrap();
+        let file = Arc::new(File::from(from));
+        let writer = std::thread::spawn(move || {
+            for _ in 0..20 {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                rustix::io::write(&to, b"x").unwrap();
+            }
+        });
+        for round in 0..20 {
+            let into = crate::aligned::AlignedBuffer::new(4096).unwrap().split().0;
+            ring.push(Operation::Read { file: Arc::clone(&file), offset: 0, len: 1, into }).unwrap();
+            ring.submit().unwrap();
+            let mut reaped = 0;
+            while reaped == 0 {
+                let mut events = [epoll::Event { flags, data: epoll::EventData::new_u64(0) }; 4];
+                let limit = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+                let count = retry_on_intr(|| epoll::wait(&poll, &mut events[..], Some(&limit))).unwrap();
+                assert_eq!(count, 1, "round {round} was not woken");
+                reaped = ring.reap(&mut drop).unwrap();
+            }
+        }
+        writer.join().unwrap();
+    }
 }

@@ -41,7 +41,9 @@ fn padding_is_there_once_finished_and_never_for_a_dropped_writer() {
     writer.unfilled().fill(0xee); // scribbled by a receive that was not taken
     writer.put(&pattern(5000));
     assert!(reader.padded().is_none());
+    assert_eq!(reader.state(), State::Filling);
     writer.finish();
+    assert_eq!(reader.state(), State::Finished);
     let padded = reader.padded().unwrap();
     assert_eq!(padded.len(), 8192);
     assert_eq!(&padded[..5000], pattern(5000));
@@ -50,6 +52,7 @@ fn padding_is_there_once_finished_and_never_for_a_dropped_writer() {
 
     let (writer, reader) = AlignedBuffer::new(4096).unwrap().split();
     drop(writer);
+    assert_eq!(reader.state(), State::Abandoned);
     assert!(!reader.is_finished() && reader.padded().is_none());
 }
 
@@ -80,6 +83,8 @@ fn the_bytes_outlive_every_other_handle() {
     let settled = reader.settled(0..4).unwrap();
     drop((writer, reader));
     assert_eq!(&*settled, b"kept");
+    let at = settled.as_ptr();
+    assert_eq!(Bytes::from(settled).as_ptr(), at, "copied");
 }
 
 #[test]

@@ -52,6 +52,15 @@ fn direct_is_told_from_refused_and_not_asked() {
 }
 
 #[test]
+fn a_filesystem_without_direct_io_is_reported() {
+    // procfs has regular files and no O_DIRECT.
+    let path = Path::new("/proc/self/oom_score_adj");
+    let (writer, direct) = open_writer(path, Kind::File, true).unwrap();
+    assert_eq!((direct, direct.word()), (Direct::Refused, "direct-refused"));
+    assert_eq!(logical_block(&writer, Kind::File).unwrap(), 4096);
+}
+
+#[test]
 fn a_device_has_one_owner() {
     let (_dir, path) = file(MIB);
     let owner = Device::open(&path, true).unwrap();

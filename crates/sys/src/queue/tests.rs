@@ -1,12 +1,13 @@
 //! The same claims for a ring and for a pool; then what only a ring can be shown to do.
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::aligned::{AlignedBuffer, BLOCK_BYTES, Settled, Writer};
+use crate::aligned::{AlignedBuffer, BLOCK_BYTES, Writer};
 use crate::budget::BufferBudget;
 use crate::device::Device;
 use crate::pool::Pool;
 use crate::testing::pattern;
 use crate::uring::Ring;
+use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -54,18 +55,18 @@ fn device(size: u64) -> Device {
     Device::open(dir.path().join("device"), true).unwrap()
 }
 
-fn settled(bytes: &[u8]) -> Settled {
+fn settled(bytes: &[u8]) -> Bytes {
     let (mut writer, reader) = AlignedBuffer::new(bytes.len()).unwrap().split();
     writer.put(bytes);
     writer.finish();
-    reader.settled_padded().unwrap()
+    reader.settled_padded().unwrap().into()
 }
 
 fn room(len: usize) -> Writer {
     AlignedBuffer::new(len).unwrap().split().0
 }
 
-fn write(device: &Device, offset: u64, bytes: Settled) -> Operation {
+fn write(device: &Device, offset: u64, bytes: Bytes) -> Operation {
     Operation::Write { file: Arc::clone(device.writer()), offset, bytes }
 }
 
