@@ -26,7 +26,7 @@ pub use create::{CreateError, create_preallocated};
 mod create;
 mod resident;
 
-pub(crate) use resident::cachestat_works;
+pub(crate) use resident::{all_present, cachestat_works};
 
 /// What a device is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,7 @@ pub struct Device {
     direct: Direct,
     size_bytes: u64,
     block_bytes: u32,
+    counts_pages: bool,
 }
 
 impl Device {
@@ -114,7 +115,8 @@ impl Device {
         fadvise(&buffered, 0, None, Advice::Random).map_err(io::Error::from)?;
         let size_bytes = seek(&buffered, SeekFrom::End(0)).map_err(io::Error::from)?;
         let block_bytes = logical_block(&writer, kind)?;
-        Ok(Self { writer, buffered, kind, direct, size_bytes, block_bytes })
+        let counts_pages = resident::counts_pages(&buffered)?;
+        Ok(Self { writer, buffered, kind, direct, size_bytes, block_bytes, counts_pages })
     }
 
     /// What it is made of.

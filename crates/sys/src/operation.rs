@@ -13,10 +13,13 @@ use bytes::Bytes;
 use rustix::fs::Advice;
 
 use crate::aligned::Writer;
-use crate::device::{advise, zero_range};
+use crate::device::{advise, all_present, zero_range};
 
 /// The most bytes of one operation: what one system call surely takes.
 pub const OPERATION_BYTES_MAX: usize = 1 << 30;
+
+/// What the kernel surely takes of one request to bring pages in: its default readahead window.
+pub(crate) const LOAD_PIECE_BYTES: usize = 128 << 10;
 
 /// No disk has smaller blocks: a count that is no multiple of this is the end of the file, not an interruption.
 const SECTOR_BYTES: usize = 512;
@@ -46,12 +49,15 @@ pub enum Operation {
         into: Writer,
     },
     /// Bring a range into memory and end when its last page is there. Result: 0.
+    ///
+    /// The kernel may take less of one request than asked (down to 128 KiB, by device): what it left is asked for
+    /// again. Pages before the last may still be on their way for a moment.
     Load {
         /// A buffered descriptor.
         file: Arc<File>,
         /// Position in the file.
         offset: u64,
-        /// Bytes wanted; the kernel reads no more than its readahead limit in one go, 1 MiB is a good step.
+        /// Bytes wanted; 1 MiB is a good step.
         len: usize,
     },
     /// Let go of clean pages. Result: 0.
@@ -101,7 +107,10 @@ impl Operation {
             Self::Write { file, offset, bytes } => file.write_all_at(bytes, *offset).map(|()| bytes.len()),
             Self::Read { file, offset, len, into } => read_up_to(file, *offset, *len, into),
             Self::Load { file, offset, len } => {
-                advise(file, *offset, *len as u64, Advice::WillNeed)?;
+                for start in (0..*len).step_by(LOAD_PIECE_BYTES) {
+                    let piece = LOAD_PIECE_BYTES.min(*len - start);
+                    advise(file, *offset + start as u64, piece as u64, Advice::WillNeed)?;
+                }
                 file.read_at(&mut [0], *offset + *len as u64 - 1).map(|_| 0)
             }
             Self::Forget { file, offset, len } => {
@@ -132,12 +141,40 @@ fn read_up_to(file: &File, offset: u64, len: usize, into: &mut Writer) -> io::Re
     Ok(done)
 }
 
+/// What is left to do of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Ask for all of it.
+    Whole,
+    /// The kernel took only some: ask for the piece that starts here, counted from the start of the range.
+    Piece(usize),
+    /// All is asked for: read the last byte, which waits for its page.
+    Touch,
+}
+
+impl Load {
+    /// What follows once the kernel has answered this step; nothing after the last.
+    fn next(self, file: &File, offset: u64, len: usize) -> Option<Self> {
+        let piece = |start| if start < len { Self::Piece(start) } else { Self::Touch };
+        match self {
+            Self::Whole if len <= LOAD_PIECE_BYTES => Some(Self::Touch),
+            // The pages of a request exist when it is answered, so counting them tells what was taken.
+            Self::Whole if all_present(file, offset, len as u64) == Some(true) => Some(Self::Touch),
+            Self::Whole => Some(piece(0)),
+            Self::Piece(start) => Some(piece(start + LOAD_PIECE_BYTES)),
+            Self::Touch => None,
+        }
+    }
+}
+
 /// An operation on its way through a ring: how far it is.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) operation: Operation,
-    /// Bytes moved by a write or read; finished steps of a load.
+    /// Bytes moved by a write or read.
     pub(crate) done: usize,
+    /// The step of a load.
+    pub(crate) load: Load,
     /// Whether anybody waits for the result.
     pub(crate) wanted: bool,
 }
@@ -153,7 +190,7 @@ pub(crate) enum Step {
 
 impl Flight {
     pub(crate) fn new(operation: Operation) -> Self {
-        Self { operation, done: 0, wanted: true }
+        Self { operation, done: 0, load: Load::Whole, wanted: true }
     }
 
     /// Takes the kernel's answer: a count, or an error number below zero.
@@ -178,10 +215,13 @@ impl Flight {
                 let ended = count == 0 || !count.is_multiple_of(SECTOR_BYTES);
                 if ended || self.done == *len { Step::Done(Ok(self.done)) } else { Step::Again }
             }
-            Operation::Load { .. } => {
-                self.done += 1; // advised, then touched
-                if self.done == 2 { Step::Done(Ok(0)) } else { Step::Again }
-            }
+            Operation::Load { file, offset, len } => match self.load.next(file, *offset, *len) {
+                Some(next) => {
+                    self.load = next;
+                    Step::Again
+                }
+                None => Step::Done(Ok(0)),
+            },
             Operation::Forget { .. } | Operation::Sync { .. } | Operation::ZeroRange { .. } => {
                 Step::Done(Ok(0))
             }
@@ -224,8 +264,8 @@ mod tests {
             let into = AlignedBuffer::new(4096).unwrap().split().0;
             Operation::Read { file: file(), offset: 0, len: 4096, into }
         };
-        let load = || Operation::Load { file: file(), offset: 0, len: 4096 };
-        let rows: [(Operation, &[i32], Result<usize, ErrorKind>); 13] = [
+        let load = |len| Operation::Load { file: file(), offset: 0, len };
+        let rows: [(Operation, &[i32], Result<usize, ErrorKind>); 14] = [
             (write(), &[4096], Ok(4096)),
             (write(), &[512, -libc::EINTR, 3584], Ok(4096)),
             (write(), &[512, 0], Err(ErrorKind::WriteZero)),
@@ -236,8 +276,9 @@ mod tests {
             (read(), &[512, 0], Ok(512)),
             (read(), &[0], Ok(0)),
             (read(), &[-libc::EINTR, -libc::ENOENT], Err(ErrorKind::NotFound)),
-            (load(), &[0, 1], Ok(0)),
-            (load(), &[-libc::ENOENT], Err(ErrorKind::NotFound)),
+            (load(4096), &[0, 1], Ok(0)),
+            (load(3 * LOAD_PIECE_BYTES), &[0, 0, 0, 0, 1], Ok(0)), // nothing of an empty file is ever present
+            (load(4096), &[-libc::ENOENT], Err(ErrorKind::NotFound)),
             (Operation::Sync { file: file() }, &[-libc::EINTR, 0], Ok(0)),
         ];
         for (operation, answers, expected) in rows {

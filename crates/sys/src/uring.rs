@@ -22,7 +22,7 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::io::Errno;
 
 use crate::aligned::{BLOCK_BYTES, Memory};
-use crate::operation::{Flight, Operation, Step};
+use crate::operation::{Flight, LOAD_PIECE_BYTES, Load, Operation, Step};
 use crate::queue::{Completion, NotQueued, Queue, Slots, Token, Unqueued};
 
 /// Why this system gives no ring.
@@ -244,12 +244,14 @@ fn entry_for(flight: &mut Flight, scratch: NonNull<u8>) -> squeue::Entry {
             let entry = opcode::Read::new(fd(file), target.as_mut_ptr(), target.len() as u32);
             entry.offset(*offset + done as u64).build()
         }
-        Operation::Load { file, offset, len } if done == 0 => {
-            opcode::Fadvise::new(fd(file), *len as i64, libc::POSIX_FADV_WILLNEED).offset(*offset).build()
-        }
-        Operation::Load { file, offset, len } => {
-            opcode::Read::new(fd(file), scratch.as_ptr(), 1).offset(*offset + *len as u64 - 1).build()
-        }
+        Operation::Load { file, offset, len } => match flight.load {
+            Load::Whole => will_need(file, *offset, *len),
+            Load::Piece(start) => will_need(file, *offset + start as u64, LOAD_PIECE_BYTES.min(*len - start)),
+            Load::Touch => {
+                let last = *offset + *len as u64 - 1;
+                opcode::Read::new(fd(file), scratch.as_ptr(), 1).offset(last).build()
+            }
+        },
         Operation::Forget { file, offset, len } => {
             opcode::Fadvise::new(fd(file), *len as i64, libc::POSIX_FADV_DONTNEED).offset(*offset).build()
         }
@@ -259,6 +261,10 @@ fn entry_for(flight: &mut Flight, scratch: NonNull<u8>) -> squeue::Entry {
             opcode::Fallocate::new(fd(file), *len as u64).offset(*offset).mode(mode).build()
         }
     }
+}
+
+fn will_need(file: &Arc<File>, offset: u64, len: usize) -> squeue::Entry {
+    opcode::Fadvise::new(fd(file), len as i64, libc::POSIX_FADV_WILLNEED).offset(offset).build()
 }
 
 fn fd(file: &Arc<File>) -> Fd {
