@@ -93,7 +93,7 @@ impl Device {
     pub fn open(path: impl AsRef<Path>, direct: bool) -> Result<Self, OpenError> {
         let path = path.as_ref();
         // Opened for writing, so that asking about resident pages is allowed (cachestat checks it).
-        let buffered = OpenOptions::new().read(true).write(true).open(path)?;
+        let buffered = OpenOptions::new().read(true).write(true).open(path).map_err(not_opened)?;
         let kind = kind_of(&buffered)?;
         let (writer, direct) = open_writer(path, kind, direct)?;
         match flock(&writer, FlockOperation::NonBlockingLockExclusive) {
@@ -223,10 +223,12 @@ fn open_writer(path: &Path, kind: Kind, direct: bool) -> Result<(File, Direct), 
             other => other.map(|file| (file, Direct::Used)),
         },
     };
-    opened.map_err(|error| match error.kind() {
-        ErrorKind::ResourceBusy => OpenError::InUse,
-        _ => OpenError::Io(error),
-    })
+    opened.map_err(not_opened)
+}
+
+/// `EBUSY` is another exclusive opener, or a mount.
+fn not_opened(error: io::Error) -> OpenError {
+    if error.kind() == ErrorKind::ResourceBusy { OpenError::InUse } else { OpenError::Io(error) }
 }
 
 /// The logical block of a block device, or what the filesystem says of its O_DIRECT (Linux 6.1 and later).

@@ -29,7 +29,7 @@ impl Loop {
         let made =
             std::process::Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
         let path = String::from_utf8(made.stdout).ok()?.trim().to_owned();
-        (made.status.success() && !path.is_empty()).then_some(Self { path })
+        (made.status.success() && !path.is_empty()).then(|| Self { path })
     }
 }
 

@@ -196,6 +196,28 @@ fn a_loaded_range_is_resident_and_a_forgotten_one_is_not() {
     });
 }
 
+/// Loop devices take about 1 MiB of one request: the rest must be asked for again.
+#[test]
+fn a_load_larger_than_the_kernel_takes_at_once_is_complete() {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let path = dir.path().join("device");
+    crate::device::create_preallocated(&path, 8 << 20).unwrap();
+    let Some(disk) = crate::testing::Loop::over(&path) else {
+        return println!("NOT RUN: needs root");
+    };
+    let device = Device::open(&disk.path, true).unwrap();
+    each(|queue| {
+        let file = || Arc::clone(device.buffered());
+        one(queue, Operation::Forget { file: file(), offset: 0, len: 8 << 20 }).result.unwrap();
+        assert!(!device.resident(0, 8 << 20));
+        one(queue, Operation::Load { file: file(), offset: 0, len: 8 << 20 }).result.unwrap();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while !device.resident(0, 8 << 20) {
+            assert!(std::time::Instant::now() < until, "some of it was not brought in");
+        }
+    });
+}
+
 #[test]
 fn a_zeroed_range_reads_as_zeroes() {
     each(|queue| {
