@@ -100,3 +100,12 @@ fn words_stand_at_their_counters() {
         assert_eq!(stage as usize, i, "{}", stage.word());
     }
 }
+
+#[test]
+fn the_document_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    if std::env::var_os("TIDEGATE_BLESS").is_some() {
+        std::fs::write(path, document()).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), document(), "docs/metrics.md is old: run `make docs`");
+}

@@ -1,16 +1,34 @@
 //! What the operator may decide, as one plain value that is handed to the constructors that need it.
 //!
-//! What holds: a [`Settings`] that was loaded has every number inside its bounds, at least one listener,
+//! What holds: a [`Settings`] that came from [`load`] has every number inside its bounds, at least one listener,
 //! no two listeners on one address, and a site for every reverse listener to serve. Each scalar setting is
-//! defined once, in `table`; the configuration file, the command line and `docs/settings.md` all come from it.
+//! defined once, in [`table`]; the configuration file, the command line and `docs/settings.md` all come from it.
 //!
 //! It refuses to know what the settings are for: it opens no socket and no device.
+
+mod check;
+pub mod docs;
+mod field;
+mod file;
+mod given;
+pub mod lists;
+mod load;
+mod mistake;
+mod nearest;
+pub mod table;
+pub mod units;
+
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+
+pub use load::{ConfigFile, Environment, Sources, load, reload};
+pub use mistake::{Mistake, Place};
 
 /// Everything that can be set, checked and with the defaults filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
