@@ -1,0 +1,149 @@
+//! What can be purged, and how it is asked for: `{"url": …}`, `{"prefix": …}`, `{"tag": …}` or `{"all": true}`.
+
+use serde::{Deserialize, Serialize};
+
+use super::AdminError;
+
+/// What is to be purged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PurgeRequest {
+    /// Every stored variant of one URL.
+    Url(PurgeUrl),
+}
+
+/// A URL in the form in which cache keys are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PurgeUrl {
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    /// Host in lower case; the port unless it is the scheme's own.
+    pub authority: String,
+    /// Path and query as given; at least `/`.
+    pub path_and_query: String,
+}
+
+/// What a purge did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Purged {
+    /// How many stored objects are gone.
+    pub purged: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Body {
+    url: Option<String>,
+    prefix: Option<String>,
+    tag: Option<String>,
+    all: Option<bool>,
+}
+
+const FORM: &str = "a purge is a JSON object such as {\"url\": \"http://www.example.com/a\"}";
+
+/// Reads the body of a purge.
+pub(super) fn read(body: &[u8]) -> Result<PurgeRequest, AdminError> {
+    let body: Body =
+        serde_json::from_slice(body).map_err(|error| AdminError::BadRequest(format!("{FORM}: {error}")))?;
+    match (body.url, body.prefix, body.tag, body.all) {
+        (Some(url), None, None, None) => PurgeUrl::parse(&url).map(PurgeRequest::Url),
+        (None, Some(_), None, None) => Err(AdminError::NotBuilt("purge by prefix")),
+        (None, None, Some(_), None) => Err(AdminError::NotBuilt("purge by tag")),
+        (None, None, None, Some(true)) => Err(AdminError::NotBuilt("purge of everything")),
+        _ => {
+            Err(AdminError::BadRequest(format!("exactly one of url, prefix, tag and all is needed: {FORM}")))
+        }
+    }
+}
+
+impl PurgeUrl {
+    /// Reads an absolute `http` or `https` URL without user information and fragment.
+    ///
+    /// # Errors
+    /// A [`AdminError::BadRequest`] that says what is wrong with it.
+    pub fn parse(url: &str) -> Result<Self, AdminError> {
+        Self::read(url).map_err(|why| AdminError::BadRequest(format!("the url {why}")))
+    }
+
+    fn read(url: &str) -> Result<Self, &'static str> {
+        let (scheme, rest) = url.split_once("://").ok_or("does not begin with http:// or https://")?;
+        let (scheme, own_port) = match scheme.to_ascii_lowercase().as_str() {
+            "http" => ("http", ":80"),
+            "https" => ("https", ":443"),
+            _ => return Err("does not begin with http:// or https://"),
+        };
+        if !rest.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err("has a space, a control character or a character beyond ASCII: write it %-encoded");
+        }
+        if rest.contains('#') {
+            return Err("has a fragment, which no server ever sees");
+        }
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path_and_query) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err("holds a user name");
+        }
+        let authority = authority.strip_suffix(own_port).or(authority.strip_suffix(':')).unwrap_or(authority);
+        if authority.is_empty() {
+            return Err("names no host");
+        }
+        let slash = if path_and_query.starts_with('/') { "" } else { "/" };
+        let path_and_query = format!("{slash}{path_and_query}");
+        Ok(Self { scheme, authority: authority.to_ascii_lowercase(), path_and_query })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_take_the_form_of_keys() {
+        let rows = [
+            ("http://a/b?c", Ok(("http", "a", "/b?c"))),
+            ("HTTP://WWW.Example.COM:80/A", Ok(("http", "www.example.com", "/A"))),
+            ("http://a:8080", Ok(("http", "a:8080", "/"))),
+            ("http://a?q", Ok(("http", "a", "/?q"))),
+            ("https://a:443/", Ok(("https", "a", "/"))),
+            ("https://a:80/", Ok(("https", "a:80", "/"))),
+            ("http://[::1]:8080/x", Ok(("http", "[::1]:8080", "/x"))),
+            ("/a", Err("begin")),
+            ("ftp://a/", Err("begin")),
+            ("http:///a", Err("no host")),
+            ("http://u@a/", Err("user")),
+            ("http://a/#f", Err("fragment")),
+            ("http://a/b c", Err("space")),
+            ("http://a/\u{fc}", Err("ASCII")),
+        ];
+        for (url, expected) in rows {
+            match (PurgeUrl::parse(url), expected) {
+                (Ok(is), Ok((scheme, authority, path))) => {
+                    assert_eq!(
+                        (is.scheme, is.authority.as_str(), is.path_and_query.as_str()),
+                        (scheme, authority, path)
+                    );
+                }
+                (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{url}: {error}"),
+                (is, _) => panic!("{url}: {is:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn bodies_ask_for_exactly_one_thing() {
+        let rows: [(&[u8], &str); 9] = [
+            (b"{\"url\":\"http://a/\"}", "ok"),
+            (b"{\"prefix\":\"http://a/\"}", "not-built"),
+            (b"{\"tag\":\"t\"}", "not-built"),
+            (b"{\"all\":true}", "not-built"),
+            (b"{\"all\":false}", "bad-request"),
+            (b"{}", "bad-request"),
+            (b"{\"url\":\"http://a/\",\"all\":true}", "bad-request"),
+            (b"{\"urls\":[]}", "bad-request"),
+            (b"", "bad-request"),
+        ];
+        for (body, expected) in rows {
+            let word = read(body).map_or_else(|error| error.word(), |_| "ok");
+            assert_eq!(word, expected, "{}", String::from_utf8_lossy(body));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The shape of `GET /api/v1/status`. Names here are a promise to other programs; units are in the names.
+
+use serde::Serialize;
+
+use crate::metrics::{RequestResult, Totals};
+
+/// How the proxy is doing.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Status {
+    /// The release.
+    pub version: &'static str,
+    /// Seconds since start.
+    pub uptime_seconds: u64,
+    /// `ready`, or why not.
+    pub state: &'static str,
+    /// Worker threads.
+    pub workers: usize,
+    /// Client connections open now.
+    pub connections: u64,
+    /// Where clients are awaited.
+    pub listeners: Vec<ListenerStatus>,
+    /// Requests since start, by result.
+    pub requests: RequestCounts,
+    /// Requests sent to origins since start.
+    pub origin_requests: u64,
+    /// The store.
+    pub store: StoreStatus,
+    /// Bytes in the memory tier and how many it may hold.
+    pub memory_bytes: u64,
+    /// The bound of the memory tier.
+    pub memory_limit_bytes: u64,
+}
+
+/// One listener.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListenerStatus {
+    /// The bound address, the port being the real one.
+    pub address: String,
+    /// `forward` or `reverse`.
+    pub mode: &'static str,
+}
+
+/// Requests by result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the names are those of RequestResult")]
+pub struct RequestCounts {
+    pub total: u64,
+    pub hit: u64,
+    pub miss: u64,
+    pub revalidated: u64,
+    pub stale: u64,
+    pub collapsed: u64,
+    pub pass: u64,
+    pub tunnel: u64,
+    pub error: u64,
+    pub shed: u64,
+}
+
+impl RequestCounts {
+    /// The counts as the metrics have them.
+    #[must_use]
+    pub fn of(totals: &Totals) -> Self {
+        let count = |result| totals.requests(result);
+        Self {
+            total: RequestResult::ALL.into_iter().map(count).sum(),
+            hit: count(RequestResult::Hit),
+            miss: count(RequestResult::Miss),
+            revalidated: count(RequestResult::Revalidated),
+            stale: count(RequestResult::Stale),
+            collapsed: count(RequestResult::Collapsed),
+            pass: count(RequestResult::Pass),
+            tunnel: count(RequestResult::Tunnel),
+            error: count(RequestResult::Error),
+            shed: count(RequestResult::Shed),
+        }
+    }
+}
+
+/// The store.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StoreStatus {
+    /// Objects in the index.
+    pub objects: u64,
+    /// Bytes of their heads and bodies on the devices.
+    pub bytes: u64,
+    /// Bytes of memory that the index takes.
+    pub index_bytes: u64,
+    /// The devices.
+    pub devices: Vec<DeviceStatus>,
+}
+
+/// One device of the store.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DeviceStatus {
+    /// Its path.
+    pub path: String,
+    /// Its identity, 32 hexadecimal digits.
+    pub id: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Segments without live content.
+    pub segments_free: u64,
+    /// Segments being written.
+    pub segments_open: u64,
+    /// Segments with a contents table.
+    pub segments_sealed: u64,
+    /// Segments being emptied.
+    pub segments_reclaiming: u64,
+    /// I/O errors since start.
+    pub errors: u64,
+    /// Whether it was taken out of service.
+    pub retired: bool,
+}
