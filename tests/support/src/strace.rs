@@ -28,7 +28,40 @@ pub struct Syscall {
     pub result: i64,
 }
 
+impl Syscall {
+    /// Whether it receives bytes (into user memory or a pipe) from the connection to `peer`, `127.0.0.1:9000`.
+    ///
+    /// Its first argument is the descriptor, which `strace` shows with both ends of the connection.
+    pub fn receives_from(&self, peer: &str) -> bool {
+        let first = self.arguments.split(", ").next().unwrap_or_default();
+        first.contains(&format!("->{peer}]"))
+            && !self.name.starts_with("send")
+            && !self.name.starts_with("write")
+    }
+
+    /// Whether it brings bytes from a descriptor into user memory.
+    pub fn reads(&self) -> bool {
+        let names = ["read", "readv", "pread64", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg"];
+        names.contains(&self.name.as_str())
+    }
+
+    /// Whether it sends bytes out of user memory.
+    pub fn writes(&self) -> bool {
+        let names = ["write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg"];
+        names.contains(&self.name.as_str())
+    }
+
+    /// How many bytes it moved; 0 for an error.
+    pub fn moved(&self) -> u64 {
+        self.result.max(0) as u64
+    }
+}
+
 impl Strace {
+    /// Every call that can move body bytes.
+    pub const TRANSFERS: &str = "read,readv,pread64,preadv,preadv2,recvfrom,recvmsg,recvmmsg,write,writev,pwrite64,\
+                                 pwritev,pwritev2,sendto,sendmsg,sendmmsg,sendfile,splice,tee,vmsplice,io_uring_enter";
+
     /// Attaches to `pid` and all its threads for the calls in `calls` (as `-e trace=` takes them).
     ///
     /// # Errors
@@ -37,7 +70,7 @@ impl Strace {
         let home = TempDir::new().map_err(|e| e.to_string())?;
         let output = home.path().join("trace");
         let mut child = Command::new("strace")
-            .args(["-f", "-y", "-s", "0", "-e", &format!("trace={calls}"), "-p", &pid.to_string(), "-o"])
+            .args(["-f", "-yy", "-s", "0", "-e", &format!("trace={calls}"), "-p", &pid.to_string(), "-o"])
             .arg(&output)
             .stderr(Stdio::piped())
             .spawn()

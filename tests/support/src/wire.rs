@@ -45,6 +45,12 @@ impl Wire {
         Wire { stream, pending: Vec::new() }
     }
 
+    /// This end's address.
+    #[track_caller]
+    pub fn local_address(&self) -> std::net::SocketAddr {
+        self.stream.local_addr().expect("a connected socket")
+    }
+
     /// Sends these bytes and nothing else.
     ///
     /// # Panics

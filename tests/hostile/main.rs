@@ -1,0 +1,8 @@
+//! Clients and origins that are slow, rude or broken: bounded time, bounded memory, nobody else disturbed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod garbage;
+mod idle;
+mod slow_clients;
+mod slow_origins;

@@ -1,0 +1,88 @@
+//! SIGTERM drains: what is under way is finished, nothing new begins, the exit code is 0.
+
+use rustix::process::Signal;
+use testkit::{Ask, Client, Origin, Reply, Script, Tidegate, eventually};
+
+/// A transfer that has begun and that the origin holds back.
+fn transfer(origin: &Script, tidegate: &Tidegate) -> (Client, testkit::Upstream, testkit::Head) {
+    let mut client = tidegate.client();
+    client.send(Ask::get("/").bytes());
+    let mut upstream = origin.accept();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\nfirst");
+    let head = client.head();
+    (client, upstream, head)
+}
+
+fn wait_closed(tidegate: &Tidegate) {
+    eventually("new connections are refused", || {
+        Client::try_connect(tidegate.address()).is_err().then_some(())
+    });
+}
+
+#[test]
+fn a_transfer_is_finished_before_the_end() {
+    let origin = Script::new();
+    let mut tidegate = Tidegate::reverse(&origin).start();
+    let (mut client, mut upstream, head) = transfer(&origin, &tidegate);
+    tidegate.signal(Signal::TERM);
+    wait_closed(&tidegate);
+    upstream.send("later");
+    assert_eq!(client.body(&head), b"firstlater");
+    client.expect_end();
+    assert_eq!(tidegate.wait().code(), Some(0), "{}", tidegate.stderr());
+}
+
+#[test]
+fn idle_connections_do_not_hold_it_up() {
+    let origin = Origin::always(Reply::ok("x"));
+    let mut tidegate = Tidegate::reverse(&origin).start();
+    let mut idle: Vec<Client> = (0..10).map(|_| tidegate.client()).collect();
+    idle.iter_mut().for_each(|client| drop(client.get("/").expect(200)));
+    let start = std::time::Instant::now();
+    tidegate.stop();
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+    idle.iter_mut().for_each(|client| client.expect_end());
+}
+
+#[test]
+fn draining_has_an_end() {
+    let origin = Script::new();
+    let mut tidegate = Tidegate::reverse(&origin).toml("[timeouts]\ndrain = \"500ms\"").start();
+    let (mut client, _upstream, head) = transfer(&origin, &tidegate);
+    tidegate.stop();
+    client.broken_body(&head);
+}
+
+#[test]
+fn interrupt_from_the_terminal_ends_it_too() {
+    let mut tidegate = Tidegate::forward().start();
+    tidegate.signal(Signal::INT);
+    assert_eq!(tidegate.wait().code(), Some(0), "{}", tidegate.stderr());
+}
+
+#[test]
+fn a_hangup_does_not_end_it() {
+    let origin = Origin::always(Reply::fresh("x"));
+    let tidegate = Tidegate::reverse(&origin).start();
+    let mut client = tidegate.client();
+    client.get("/").expect(200);
+    tidegate.signal(Signal::HUP);
+    client.get("/").expect(200).cache("hit");
+    tidegate.get("/").expect(200).cache("hit");
+}
+
+#[test]
+fn what_was_stored_just_before_the_end_is_there_afterwards() {
+    let origin = Origin::answering(|request| Reply::fresh(request.head.target()));
+    let mut tidegate = Tidegate::reverse(&origin).start();
+    for number in 0..50 {
+        tidegate.get(&format!("/{number}")).expect(200);
+    }
+    tidegate.stop();
+    tidegate.restart();
+    for number in 0..50 {
+        tidegate.get(&format!("/{number}")).expect(200).cache("hit");
+    }
+    assert_eq!(origin.count(), 50);
+}

@@ -1,0 +1,71 @@
+//! More objects than memory holds, more than the store holds, and one larger than most.
+
+use testkit::{Tidegate, proportional_set_kib};
+
+use crate::{get, get_all, sized_origin, targets};
+
+#[test]
+fn what_does_not_fit_in_memory_comes_from_the_store() {
+    let origin = sized_origin();
+    let tidegate = Tidegate::reverse(&origin).memory("1MiB").store("128MiB").start();
+    let objects = [targets(300, 60_000), targets(300, 3000), targets(8, 1_500_000)].concat();
+    assert_eq!(get_all(&tidegate, &objects), 0);
+    assert_eq!((get_all(&tidegate, &objects), origin.count()), (objects.len(), objects.len()));
+}
+
+#[test]
+fn ten_thousand_objects_more_than_the_store_holds() {
+    let origin = sized_origin();
+    let tidegate = Tidegate::reverse(&origin).memory("1MiB").store("96MiB").start();
+    // 96 MiB hold at most 7700 of these: ten thousand more than that come.
+    let objects = targets(17_700, 13_000);
+    std::thread::scope(|scope| {
+        for part in objects.chunks(objects.len().div_ceil(4)) {
+            let tidegate = &tidegate;
+            scope.spawn(move || get_all(tidegate, part));
+        }
+    });
+    // The newest are there, the oldest gave way, and all of it is right.
+    let newest = get(&tidegate, objects.last().unwrap());
+    let kept = objects.iter().rev().step_by(97).filter(|target| get(&tidegate, target)).count();
+    assert!(newest && kept > 10, "newest {newest}, kept {kept} of a sample of {}", objects.len() / 97);
+    assert!(tidegate.metrics().sum("tidegate_store_objects") <= 7700.0);
+    assert_eq!(tidegate.metrics().sum("tidegate_checksum_failures_total"), 0.0);
+}
+
+#[test]
+fn large_objects_beyond_the_store_give_way_too() {
+    let origin = sized_origin();
+    let tidegate = Tidegate::reverse(&origin).memory("1MiB").store("96MiB").start();
+    get_all(&tidegate, &targets(60, 5_000_000));
+    assert!(get(&tidegate, "/59-5000000"));
+}
+
+#[test]
+fn an_object_larger_than_the_store_is_passed_on() {
+    let origin = sized_origin();
+    let tidegate = Tidegate::reverse(&origin).memory("1MiB").store("64MiB").start();
+    get(&tidegate, "/small-1000");
+    for _ in 0..2 {
+        assert!(!get(&tidegate, "/big-100000000"));
+    }
+    assert!(get(&tidegate, "/after-1000") || get(&tidegate, "/after-1000"));
+}
+
+#[test]
+fn an_object_of_two_gib() {
+    let origin = sized_origin();
+    let tidegate = Tidegate::reverse(&origin).memory("8MiB").store("3GiB").start();
+    let target = format!("/huge-{}", 2_u64 << 30);
+    let before = proportional_set_kib(tidegate.pid());
+    assert!(!get(&tidegate, &target));
+    assert!(get(&tidegate, &target));
+    let grown = proportional_set_kib(tidegate.pid()).saturating_sub(before);
+    assert!(grown < 256 * 1024, "grew by {grown} KiB");
+    assert_eq!(origin.count(), 1);
+    // A part from behind the 32-bit border.
+    let first = (1_u64 << 31) - 5000;
+    let response =
+        tidegate.ask(testkit::Ask::get(&target).field("Range", &format!("bytes={first}-"))).expect(206);
+    testkit::Pattern::of(&target).compare(&response.body, first);
+}

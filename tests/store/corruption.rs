@@ -1,0 +1,124 @@
+//! Flipped bits: in a head, in a body, in a contents table, anywhere. The answer is right or fetched anew.
+
+use testkit::{Noise, Origin, Pattern, Tidegate, find_in_file, flip_bit};
+
+use crate::{get, get_all, sized_origin, targets};
+
+/// A stopped cache that holds these objects and nothing of them in memory.
+fn stopped_with(origin: &Origin, objects: &[String]) -> Tidegate {
+    let mut tidegate = Tidegate::reverse(origin).memory("1MiB").store("64MiB").start();
+    get_all(&tidegate, objects);
+    tidegate.stop();
+    tidegate
+}
+
+/// Flips one bit at the first place of `needle` on the device.
+#[track_caller]
+fn damage(tidegate: &Tidegate, needle: &[u8], inside: u64) {
+    let places = find_in_file(&tidegate.store_path(), needle);
+    assert!(!places.is_empty(), "the bytes are not on the device");
+    places.iter().for_each(|place| flip_bit(&tidegate.store_path(), place + inside));
+}
+
+/// The damaged object is fetched anew, its neighbour is not, and the failure is counted.
+#[track_caller]
+fn expect_only_the_first_refetched(origin: &Origin, tidegate: &mut Tidegate, objects: &[String]) {
+    tidegate.restart();
+    let before = origin.count();
+    assert!(!get(tidegate, &objects[0]), "served from a damaged place");
+    assert!(get(tidegate, &objects[1]), "an undamaged neighbour was lost");
+    assert_eq!(origin.count(), before + 1);
+    assert!(tidegate.metrics().sum("tidegate_checksum_failures_total") >= 1.0);
+    assert!(get(tidegate, &objects[0]), "the new copy is kept");
+}
+
+#[test]
+fn a_bit_in_a_small_body() {
+    let origin = sized_origin();
+    let objects = targets(2, 5000);
+    let mut tidegate = stopped_with(&origin, &objects);
+    damage(&tidegate, &Pattern::of(&objects[0]).bytes(0, 32), 2500);
+    expect_only_the_first_refetched(&origin, &mut tidegate, &objects);
+}
+
+#[test]
+fn a_bit_in_a_large_body() {
+    let origin = sized_origin();
+    let objects = targets(2, 3_000_000);
+    let mut tidegate = stopped_with(&origin, &objects);
+    damage(&tidegate, &Pattern::of(&objects[0]).bytes(2_500_000, 32), 5);
+    expect_only_the_first_refetched(&origin, &mut tidegate, &objects);
+}
+
+#[test]
+fn a_bit_in_a_head() {
+    let origin = sized_origin();
+    let objects = targets(2, 5000);
+    let mut tidegate = stopped_with(&origin, &objects);
+    damage(&tidegate, format!("head-of-{}-", objects[0]).as_bytes(), 3);
+    expect_only_the_first_refetched(&origin, &mut tidegate, &objects);
+}
+
+#[test]
+fn a_bit_in_the_head_of_a_large_object() {
+    let origin = sized_origin();
+    let objects = targets(2, 3_000_000);
+    let mut tidegate = stopped_with(&origin, &objects);
+    damage(&tidegate, format!("head-of-{}-", objects[0]).as_bytes(), 3);
+    expect_only_the_first_refetched(&origin, &mut tidegate, &objects);
+}
+
+const SEGMENT: u64 = 16 << 20;
+
+#[test]
+fn bits_in_the_contents_tables() {
+    let origin = sized_origin();
+    let objects = targets(2000, 13_000);
+    let mut tidegate = stopped_with(&origin, &objects);
+    // A sealed segment ends with its contents table and the trailer that points at it.
+    for end in 2..=4 {
+        for back in [10, 100, 2000, 4090, 5000] {
+            flip_bit(&tidegate.store_path(), end * SEGMENT - back);
+        }
+    }
+    tidegate.restart();
+    get_all(&tidegate, &objects);
+}
+
+#[test]
+fn bits_in_one_superblock_copy_and_both_checkpoints_in_turn() {
+    let origin = sized_origin();
+    let objects = targets(50, 5000);
+    let mut tidegate = stopped_with(&origin, &objects);
+    for place in [16 << 10, 20 << 10, 1 << 20, 8 << 20] {
+        flip_bit(&tidegate.store_path(), place + 16);
+        tidegate.restart();
+        get_all(&tidegate, &objects);
+        tidegate.stop();
+    }
+}
+
+#[test]
+fn bits_anywhere_never_make_a_wrong_answer() {
+    let origin = sized_origin();
+    let objects = [targets(300, 700), targets(300, 20_000), targets(6, 2_000_000)].concat();
+    let mut tidegate = stopped_with(&origin, &objects);
+    let mut noise = Noise::new(4711);
+    // Slot 0 with the superblocks is left out: losing all of it is "not our device", another case.
+    (0..3000).for_each(|_| flip_bit(&tidegate.store_path(), SEGMENT + noise.below(3 * SEGMENT)));
+    tidegate.restart();
+    assert!(get_all(&tidegate, &objects) < objects.len(), "three thousand flipped bits hit nothing");
+    assert_eq!(get_all(&tidegate, &objects), objects.len(), "what was fetched anew is kept");
+}
+
+#[test]
+fn a_store_whose_file_was_cut_is_refused_with_a_reason() {
+    let origin = sized_origin();
+    let tidegate = stopped_with(&origin, &targets(10, 5000));
+    let path = tidegate.store_path();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(40 << 20).unwrap();
+    let spec = format!("{}", path.display());
+    let run = Tidegate::reverse(&origin).store_at(&spec).refused();
+    assert!(run.code == 1 || run.code == 2, "{run:?}");
+    assert!(run.stderr.contains(&spec), "{run:?}");
+}

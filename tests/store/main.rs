@@ -1,0 +1,59 @@
+//! The store under the cache: more than memory holds, again after a stop or a crash, never wrong bytes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod capacity;
+mod commands;
+mod corruption;
+mod devices;
+mod restart;
+
+use testkit::{Origin, Pattern, Reply, Request, Tidegate};
+
+/// An origin for targets like `/7-65536`: the second number is the size, the bytes follow from the target.
+fn sized_origin() -> Origin {
+    Origin::answering(|request| {
+        let target = request.head.target();
+        Reply::generated(Pattern::of(target), size(target))
+            .field("Cache-Control", "max-age=86400")
+            .field("X-Needle", &needle(request))
+    })
+}
+
+fn size(target: &str) -> u64 {
+    target.rsplit('-').next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// A field value that finds a stored head on the device.
+fn needle(request: &Request) -> String {
+    format!("head-of-{}-", request.head.target())
+}
+
+/// Asks for `target` and compares every byte; says whether it was a hit.
+#[track_caller]
+fn get(tidegate: &Tidegate, target: &str) -> bool {
+    get_on(&mut tidegate.client(), target)
+}
+
+/// The same on this connection.
+#[track_caller]
+fn get_on(client: &mut testkit::Client, target: &str) -> bool {
+    client.send(testkit::Ask::get(target).bytes());
+    let head = client.head();
+    assert_eq!(head.status(), 200, "{target}: {head:?}");
+    assert_eq!(head.field("content-length"), Some(size(target).to_string()), "{target}: {head:?}");
+    Pattern::of(target).expect(client, 0, size(target));
+    head.field("cache-status").is_some_and(|status| status.contains("; hit"))
+}
+
+/// Asks for all of them on one connection, compares every byte, and says how many were hits.
+#[track_caller]
+fn get_all(tidegate: &Tidegate, targets: &[String]) -> usize {
+    let mut client = tidegate.client();
+    targets.iter().filter(|target| get_on(&mut client, target)).count()
+}
+
+/// `count` targets of this size.
+fn targets(count: usize, size: u64) -> Vec<String> {
+    (0..count).map(|number| format!("/{number}-{size}")).collect()
+}
