@@ -1,1 +1,260 @@
-//! Checkpoint areas.
+//! A checkpoint: what of the open segment is durable, and who belongs to the store.
+//!
+//! Two areas in slot 0 are written in turn: a header block, then the entries of the open segment. The newest
+//! intact one counts. A checkpoint is written after a sync of everything that it covers, on all devices,
+//! so an entry that it lists has its bytes (and its extents, wherever they are) on their devices.
+//!
+//! Membership: a device's contents count only if it took part in every run since it joined. Else it would
+//! bring back what was removed while it was away.
+
+use super::segment::{ENTRY_BYTES, Entry, decode_entries, encode_entries, halves, open_block, seal, whole};
+use super::{Corrupt, VERSION};
+use crate::block::{BLOCK_BYTES, BlockBuf};
+use crate::geometry::Geometry;
+use crate::types::DeviceId;
+use bytemuck::{Pod, Zeroable};
+
+const MAGIC: [u8; 8] = *b"TGCHECKP";
+
+/// Devices in a store.
+pub const MEMBERS_MAX: usize = 64;
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Raw {
+    magic: [u8; 8],
+    crc: u32,
+    version: u16,
+    members: u16,
+    device: [u64; 2],
+    store_id: [u64; 2],
+    hash_seed: u64,
+    number: u64,
+    generation: u64,
+    floor_sequence: u64,
+    open_sequence: u64,
+    open_segment: u32,
+    entries: u32,
+    entries_crc: u32,
+    data_bytes: u32,
+    last_lsn: u64,
+}
+const _: () = assert!(size_of::<Raw>() == 112);
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct RawMember {
+    device: [u64; 2],
+    joined: u64,
+}
+const MEMBER_BYTES: usize = size_of::<RawMember>();
+const _: () = assert!(size_of::<Raw>() + MEMBERS_MAX * MEMBER_BYTES <= BLOCK_BYTES as usize);
+
+/// A device of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Who.
+    pub device: DeviceId,
+    /// In which generation it joined; contents from before do not count.
+    pub joined: u64,
+}
+
+/// The segment that was open, and what of it is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenContents {
+    /// Which segment.
+    pub segment: u32,
+    /// Its life.
+    pub sequence: u64,
+    /// Bytes of records and extents.
+    pub data_bytes: u32,
+    /// Durable entries.
+    pub entries: Vec<Entry>,
+}
+
+/// The contents of a checkpoint area.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Whose.
+    pub device: DeviceId,
+    /// The store that the device belongs to.
+    pub store_id: u128,
+    /// Seed of the key hash.
+    pub hash_seed: u64,
+    /// Higher is newer.
+    pub number: u64,
+    /// Counts the runs of the store.
+    pub generation: u64,
+    /// Lives of segments before this one do not count.
+    pub floor_sequence: u64,
+    /// The highest lsn that was given out.
+    pub last_lsn: u64,
+    /// Who belongs to the store.
+    pub members: Vec<Member>,
+    /// The open segment, if any.
+    pub open: Option<OpenContents>,
+}
+
+impl Checkpoint {
+    /// Header block and entries, in whole blocks.
+    pub(crate) fn encode(&self) -> BlockBuf {
+        let entries = self.open.as_ref().map_or(&[][..], |open| &open.entries);
+        let mut area = BlockBuf::zeroed(BLOCK_BYTES + entries.len() as u32 * ENTRY_BYTES);
+        let (header, rest) = area.as_mut().split_at_mut(BLOCK_BYTES as usize);
+        let entries_crc = encode_entries(entries, rest);
+        let raw = self.raw(entries.len() as u32, entries_crc);
+        header[..size_of::<Raw>()].copy_from_slice(bytemuck::bytes_of(&raw));
+        let slots = header[size_of::<Raw>()..].chunks_exact_mut(MEMBER_BYTES);
+        for (member, slot) in self.members.iter().zip(slots) {
+            let raw = RawMember { device: halves(member.device), joined: member.joined };
+            slot.copy_from_slice(bytemuck::bytes_of(&raw));
+        }
+        seal(header);
+        area
+    }
+
+    fn raw(&self, entries: u32, entries_crc: u32) -> Raw {
+        let open = self.open.as_ref();
+        Raw {
+            magic: MAGIC,
+            crc: 0,
+            version: VERSION,
+            members: self.members.len() as u16,
+            device: halves(self.device),
+            store_id: halves(DeviceId(self.store_id)),
+            hash_seed: self.hash_seed,
+            number: self.number,
+            generation: self.generation,
+            floor_sequence: self.floor_sequence,
+            open_sequence: open.map_or(0, |open| open.sequence),
+            open_segment: open.map_or(0, |open| open.segment),
+            entries,
+            entries_crc,
+            data_bytes: open.map_or(0, |open| open.data_bytes),
+            last_lsn: self.last_lsn,
+        }
+    }
+
+    /// Bytes of the area that a header block says are used, header included, at most the whole area.
+    pub fn used_bytes(header: &[u8], area_bytes: u32) -> Result<u32, Corrupt> {
+        let raw: Raw = open_block(header, MAGIC)?;
+        let entries = u64::from(raw.entries) * u64::from(ENTRY_BYTES);
+        let used = u64::from(BLOCK_BYTES) + entries.next_multiple_of(u64::from(BLOCK_BYTES));
+        if used > u64::from(area_bytes) { Err(Corrupt::Lengths) } else { Ok(used as u32) }
+    }
+
+    /// Decodes an area of the device called `device`.
+    pub fn decode(area: &[u8], device: DeviceId, geometry: &Geometry) -> Result<Self, Corrupt> {
+        let raw: Raw = open_block(area, MAGIC)?;
+        if whole(raw.device) != device {
+            return Err(Corrupt::Elsewhere);
+        }
+        if usize::from(raw.members) > MEMBERS_MAX || raw.open_segment > geometry.segments() {
+            return Err(Corrupt::Lengths);
+        }
+        let entries = decode_entries(&area[BLOCK_BYTES as usize..], raw.entries, raw.entries_crc, geometry)?;
+        let members = area[size_of::<Raw>()..BLOCK_BYTES as usize].chunks_exact(MEMBER_BYTES);
+        let members = members.take(raw.members.into()).map(|slot| {
+            let raw: RawMember = bytemuck::pod_read_unaligned(slot);
+            Member { device: whole(raw.device), joined: raw.joined }
+        });
+        let open = (raw.open_segment != 0).then_some(OpenContents {
+            segment: raw.open_segment,
+            sequence: raw.open_sequence,
+            data_bytes: raw.data_bytes,
+            entries,
+        });
+        Ok(Self {
+            device,
+            store_id: whole(raw.store_id).0,
+            hash_seed: raw.hash_seed,
+            number: raw.number,
+            generation: raw.generation,
+            floor_sequence: raw.floor_sequence,
+            last_lsn: raw.last_lsn,
+            members: members.collect(),
+            open,
+        })
+    }
+}
+
+/// Entries that fit into an area of so many bytes.
+pub(crate) fn entries_max(area_bytes: u32) -> u32 {
+    (area_bytes - BLOCK_BYTES) / ENTRY_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::segment::EntryKind;
+    use crate::fingerprint::Fingerprint;
+    use crate::types::Lsn;
+
+    const DEVICE: DeviceId = DeviceId(1 << 70 | 2);
+
+    fn geometry() -> Geometry {
+        Geometry::new(10 << 16, 1 << 16).unwrap()
+    }
+
+    fn checkpoint(entries: u32) -> Checkpoint {
+        let entry = |n: u32| Entry {
+            kind: EntryKind::Record { elsewhere: true },
+            fingerprint: Fingerprint::from_parts(1, n),
+            lsn: Lsn(u64::from(n)),
+            offset: 4096,
+            len: 128,
+        };
+        let member = |n: u64| Member { device: DeviceId(u128::from(n)), joined: n };
+        Checkpoint {
+            device: DEVICE,
+            store_id: 4,
+            hash_seed: 5,
+            number: 6,
+            generation: 7,
+            floor_sequence: 8,
+            last_lsn: 9,
+            members: (0..MEMBERS_MAX as u64).map(member).collect(),
+            open: Some(OpenContents {
+                segment: 3,
+                sequence: 10,
+                data_bytes: 11,
+                entries: (0..entries).map(entry).collect(),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_comes_back() {
+        let closed = Checkpoint { open: None, ..checkpoint(0) };
+        for written in [checkpoint(0), checkpoint(1), checkpoint(128), checkpoint(300), closed] {
+            let area = written.encode();
+            assert_eq!(Checkpoint::used_bytes(area.as_ref(), 1 << 20), Ok(area.len()));
+            assert_eq!(Checkpoint::decode(area.as_ref(), DEVICE, &geometry()), Ok(written));
+        }
+    }
+
+    #[test]
+    fn a_torn_checkpoint_is_noticed() {
+        let area = checkpoint(300).encode();
+        for block in 0..area.len() / BLOCK_BYTES {
+            let mut torn = area.clone();
+            torn.as_mut()[(block * BLOCK_BYTES) as usize..][..4096].fill(0);
+            assert!(Checkpoint::decode(torn.as_ref(), DEVICE, &geometry()).is_err(), "block {block}");
+        }
+        assert_eq!(Checkpoint::decode(area.as_ref(), DeviceId(1), &geometry()), Err(Corrupt::Elsewhere));
+    }
+
+    #[test]
+    fn hostile_bytes_never_panic() {
+        bolero::check!().with_test_time(crate::testing::fuzz_time()).for_each(|bytes: &[u8]| {
+            let mut area = BlockBuf::copy_of(bytes);
+            area.grow_to(BLOCK_BYTES);
+            area.as_mut()[..8].copy_from_slice(&MAGIC);
+            area.as_mut()[12..14].copy_from_slice(&VERSION.to_le_bytes());
+            area.as_mut()[16..32].copy_from_slice(&DEVICE.0.to_le_bytes());
+            seal(area.as_mut());
+            _ = Checkpoint::used_bytes(area.as_ref(), 1 << 20);
+            _ = Checkpoint::decode(area.as_ref(), DEVICE, &geometry());
+        });
+    }
+}

@@ -1,0 +1,97 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+fn location(n: u32) -> Location {
+    Location::new(n % 1000, n % 4096 * 64, 64 + n % 100 * 64, true, false)
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Insert(u32, u32),
+    Remove(u32),
+    RemoveIfOther(u32),
+    Retain(u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    // Tags in a few clusters, so that runs grow long and reach the end of the table.
+    let tag = prop_oneof![0..40_u32, (u32::MAX - 40)..=u32::MAX, any::<u32>()];
+    prop_oneof![
+        8 => (tag.clone(), any::<u32>()).prop_map(|(tag, n)| Op::Insert(tag, n)),
+        4 => tag.clone().prop_map(Op::Remove),
+        1 => tag.prop_map(Op::RemoveIfOther),
+        1 => (2..20_u32).prop_map(Op::Retain),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_shard_is_a_map(ops in prop::collection::vec(op(), 0..600)) {
+        let mut shard = Shard::default();
+        let mut twin: HashMap<u32, Location> = HashMap::new();
+        for op in ops {
+            match op {
+                Op::Insert(tag, n) => {
+                    prop_assert_eq!(shard.insert(tag, location(n)), twin.insert(tag, location(n)));
+                }
+                Op::Remove(tag) => prop_assert_eq!(shard.remove_if(tag, |_| true), twin.remove(&tag)),
+                Op::RemoveIfOther(tag) => prop_assert_eq!(shard.remove_if(tag, |_| false), None),
+                Op::Retain(n) => {
+                    let gone = shard.retain(|at| at.segment() % n != 0);
+                    twin.retain(|tag, at| at.segment() % n != 0 || { assert!(gone.contains(tag)); false });
+                }
+            }
+            shard.assert_sound();
+            prop_assert_eq!(shard.len(), twin.len());
+        }
+        for (tag, at) in twin {
+            prop_assert_eq!(shard.get(tag), Some(at));
+        }
+    }
+}
+
+#[test]
+fn an_entry_that_moved_is_left_alone() {
+    let index = Index::new();
+    let of = Fingerprint::from_parts(5, 6);
+    assert_eq!(index.insert(of, || location(1)), None);
+    assert!(!index.replace(of, location(2), || location(3)));
+    assert!(index.replace(of, location(1), || location(3)));
+    index.set_verified(of, location(1));
+    assert_eq!(index.remove_if(of, |at| at.same_place(location(1))), None);
+    assert_eq!(index.get(of), Some(location(3)));
+}
+
+#[test]
+fn uses_are_counted_by_lookups_only() {
+    let index = Index::new();
+    let of = Fingerprint::from_parts(5, 6);
+    index.insert(of, || location(1));
+    index.get(of);
+    assert_eq!(index.lookup(of, |at| Some(at.hits())), Some(1));
+    assert_eq!(index.lookup(of, |at| Some(at.hits())), Some(2));
+    assert_eq!(index.insert(of, || location(2)).map(Location::hits), Some(2));
+    assert_eq!(index.get(of).map(Location::hits), Some(0));
+}
+
+/// The promise: 16 bytes an object, whenever one looks, and back when objects go.
+#[test]
+fn a_million_objects_take_sixteen_bytes_each() {
+    let index = Index::new();
+    let print =
+        |n: u64| Fingerprint::from(crate::KeyHash(u128::from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 3)));
+    let mut worst: f64 = 0.0;
+    for n in 0..1_000_000_u64 {
+        index.insert(print(n), || location(n as u32));
+        if n >= 900_000 && n % 20_000 == 0 {
+            let (entries, bytes) = index.size();
+            worst = worst.max(bytes as f64 / entries as f64);
+        }
+    }
+    println!("{worst:.2} bytes an object at most from 900 000 to 1 000 000 objects");
+    assert!(worst <= 16.0, "{worst}");
+    let gone = index.sweep(|at| at.segment() >= 10);
+    assert!(gone.len() > 980_000);
+    assert!(index.size().1 < 1 << 20, "{:?}", index.size());
+}
