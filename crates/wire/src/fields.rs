@@ -164,24 +164,34 @@ fn received_by(member: &[u8]) -> &[u8] {
 /// Fields that frame, route, authenticate or control caching stay even if `Connection` names them, for otherwise
 /// a client could take them from a message behind the back of whoever checked it.
 pub fn end_to_end<'s, 'a>(fields: &'s Fields<'a>) -> impl Iterator<Item = &'s Field<'a>> {
-    let nominated = nominated(fields);
-    fields.iter().filter(move |field| !is_hop_by_hop(field.name) && !names(&nominated, field.name))
+    let nominated = Nominated::by(fields);
+    fields.iter().filter(move |field| !is_hop_by_hop(field.name) && !nominated.names(field.name))
 }
 
-/// Most messages name nothing, or one field.
-type Names<'a> = SmallVec<[&'a [u8]; 4]>;
+/// Connection options that are looked up one by one.
+const NOMINATED_MAX: usize = 32;
 
-/// The connection options that could be the name of a field to remove.
-fn nominated<'a>(fields: &Fields<'a>) -> Names<'a> {
-    tokens_of(fields, "connection").filter(|option| !is_plain_option(option)).collect()
+/// The connection options that could be the name of a field to remove. Most messages have none.
+struct Nominated<'a> {
+    options: SmallVec<[&'a [u8]; 4]>,
+}
+
+impl<'a> Nominated<'a> {
+    fn by(fields: &Fields<'a>) -> Self {
+        let options = tokens_of(fields, "connection").filter(|option| !is_plain_option(option));
+        Self { options: options.take(NOMINATED_MAX + 1).collect() }
+    }
+
+    /// Whether the field is named and may be removed. A message with more options than anyone needs names
+    /// everything, so that looking for each field among thousands of options is nothing that a client can ask for.
+    fn names(&self, field: &str) -> bool {
+        let named = || self.options.iter().any(|option| option.eq_ignore_ascii_case(field.as_bytes()));
+        (self.options.len() > NOMINATED_MAX || named()) && !is_protected(field)
+    }
 }
 
 fn is_plain_option(option: &[u8]) -> bool {
-    [&b"close"[..], b"keep-alive", b"upgrade"].iter().any(|plain| option.eq_ignore_ascii_case(plain))
-}
-
-fn names(nominated: &Names<'_>, name: &str) -> bool {
-    nominated.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes())) && !is_protected(name)
+    [&b"close"[..], b"keep-alive", b"upgrade", b""].iter().any(|plain| option.eq_ignore_ascii_case(plain))
 }
 
 /// Fields that belong to one connection even if `Connection` does not name them (RFC 9110 §7.6.1). The

@@ -99,6 +99,16 @@ fn fields_named_by_connection_stop_here() {
 }
 
 #[test]
+fn too_many_connection_options_name_everything_that_may_be_named() {
+    let lines =
+        |options: &'static str| [("Connection", options), ("Host", "a"), ("X-Mine", "1"), ("X-Stay", "2")];
+    let most: &'static str = ["x-mine", &",a".repeat(NOMINATED_MAX - 1), ",,close"].concat().leak();
+    let more: &'static str = ["x-mine", &",a".repeat(NOMINATED_MAX)].concat().leak();
+    assert_eq!(kept(&lines(most)), ["Host", "X-Stay"]);
+    assert_eq!(kept(&lines(more)), ["Host"]);
+}
+
+#[test]
 fn connection_cannot_take_fields_meant_for_all() {
     // RFC 9110 §7.6.1: "a sender MUST NOT send a connection option corresponding to a field intended for all"
     for name in [
