@@ -112,6 +112,14 @@ fn request_lines_are_refused_by_name() {
 }
 
 #[test]
+fn the_longest_target_and_method_are_read() {
+    let (method, target) = ("M".repeat(64), String::from("/") + &"t".repeat(99));
+    let text = alloc::format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let Ok(Parsed::Complete { head, .. }) = request(text.as_bytes(), &limits()) else { panic!("refused") };
+    assert_eq!((head.method, head.target), (&method[..], &target[..]));
+}
+
+#[test]
 fn status_lines_are_refused_by_name() {
     // RFC 9112 §4
     for (line, refusal) in [
