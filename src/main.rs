@@ -1,1 +1,34 @@
-fn main() {}
+//! The program `tidegate`: reads the command line, hands settings to the library, turns the outcome into an exit code.
+//!
+//! Exit codes: 0 done, 1 failed while running, 2 bad usage or configuration. Nothing is decided here that a
+//! library could decide.
+
+#![forbid(unsafe_code)]
+
+mod banner;
+mod cli;
+mod commands;
+mod engine;
+mod logging;
+mod progress;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use commands::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command.unwrap_or(Command::Serve(cli.serve)) {
+        Command::Serve(given) => commands::serve::run(given),
+        Command::Check(given) => commands::check::run(&given),
+        Command::Format(given) => commands::format::run(&given),
+        Command::Inspect(given) => commands::inspect::run(&given),
+        Command::Purge(given) => commands::purge::run(&given),
+        Command::Doctor => commands::doctor::run(),
+    };
+    done.map_or_else(Failure::exit, |()| ExitCode::SUCCESS)
+}

@@ -145,6 +145,21 @@ impl Field {
         }
     }
 
+    /// What a flag takes, in one word.
+    pub(super) const fn value_name(&self) -> &'static str {
+        match self {
+            Self::Count { .. } | Self::Share { .. } => "N",
+            Self::Size { .. } => "SIZE",
+            Self::Span { .. } => "DURATION",
+            Self::Switch { .. } => "BOOL",
+            Self::Word { .. } => "WORD",
+            Self::Address { .. } => "ADDR",
+            Self::Target { .. } => "TARGET",
+            Self::Nets { .. } => "NETS",
+            Self::Ports { .. } => "PORTS",
+        }
+    }
+
     const fn part_noun(&self) -> &'static str {
         match self {
             Self::Nets { .. } => "a network",

@@ -75,7 +75,7 @@ pub static LISTS: &[List] = &[
         flag: "origin",
         flag_value: "URL",
         help: "Hosts that the reverse listeners speak for, and where their misses go",
-        default: "none: forward proxy only",
+        default: "none, a forward proxy only",
         keys: &[
             Key { name: "hosts", forms: HOST_FORMS, help: "Host names of the site", required: true },
             Key { name: "origins", forms: ORIGIN_FORMS, help: "Origin servers", required: true },

@@ -6,17 +6,21 @@ pub(super) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>)
     (best.0 <= (typed.len() / 3).max(1)).then_some(best.1)
 }
 
-/// Insertions, removals and replacements that make `a` of `b` (Levenshtein), row by row.
+/// Insertions, removals, replacements and swaps of neighbours that make `a` of `b` (optimal string alignment), a row
+/// at a time; a swap looks back two rows.
 fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut above: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+    for (i, x) in a.iter().enumerate() {
+        let mut next = vec![i + 1];
         for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+            let replaced = row[j] + usize::from(x != y);
+            let swapped = i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y;
+            let best = replaced.min(row[j + 1] + 1).min(next[j] + 1);
+            next.push(if swapped { best.min(above[j - 1] + 1) } else { best });
         }
+        above = std::mem::replace(&mut row, next);
     }
     row[b.len()]
 }
@@ -27,9 +31,15 @@ mod tests {
 
     #[test]
     fn edits_are_counted() {
-        for (a, b, n) in
-            [("", "", 0), ("", "abc", 3), ("size", "size", 0), ("sise", "size", 1), ("kitten", "sitting", 3)]
-        {
+        for (a, b, n) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("size", "size", 0),
+            ("sise", "size", 1),
+            ("siez", "size", 1),
+            ("ab", "ba", 1),
+            ("kitten", "sitting", 3),
+        ] {
             assert_eq!((edits(a, b), edits(b, a)), (n, n), "{a} {b}");
         }
     }

@@ -59,6 +59,12 @@ impl Setting {
         self.field.default_words()
     }
 
+    /// What the flag takes, in one word.
+    #[must_use]
+    pub fn value_name(&self) -> &'static str {
+        self.field.value_name()
+    }
+
     /// Whether the command line names it without its section.
     #[must_use]
     pub fn has_own_flag(&self) -> bool {
