@@ -73,14 +73,9 @@ mod tests {
     use crate::stored::Stored;
     use crate::testing::{T0, fields, response, times};
 
-    const LISTENING: Policy = Policy {
-        heuristic_percent: 10,
-        heuristic_max: crate::Seconds(86_400),
-        lifetime_max: crate::Seconds::MAX_DELTA,
-        store_set_cookie: false,
-        stale_beside_s_maxage: false,
-        targeted: true,
-    };
+    fn listening() -> Policy {
+        Policy { targeted: true, ..Policy::default() }
+    }
 
     #[test]
     fn a_valid_targeted_field_replaces_the_others() {
@@ -96,8 +91,8 @@ mod tests {
             ("CDN-Cache-Control: max-age=\nCache-Control: max-age=5", 5, false),
             ("Cache-Control: max-age=5", 5, false),
         ] {
-            let control = Control::of(&fields(lines), &LISTENING);
-            let stored = Stored::from_head(&response(200, lines), times(T0), &LISTENING);
+            let control = Control::of(&fields(lines), &listening());
+            let stored = Stored::from_head(&response(200, lines), times(T0), &listening());
             assert_eq!((stored.lifetime.0, control.directives.no_store), (lifetime, no_store), "{lines}");
         }
     }

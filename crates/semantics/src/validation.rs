@@ -165,7 +165,7 @@ fn update_allowed(request: &RequestTraits<'_>, control: &Control) -> Result<(), 
 }
 
 /// Updating stored header fields (RFC 9111 §3.2): each field of the 304 replaces all stored lines of its name,
-/// except those that [`is_kept`] and those of the connection (§3.1).
+/// except fields of the connection (§3.1), those that describe the stored bytes, and `Set-Cookie`.
 ///
 /// The old `Age` and `Date` go in any case: they spoke of the old exchange. Without a new `Date` the time of
 /// reception stands in ([`Stored::date`]), and whoever sends the head adds it (RFC 9110 §6.6.1).
