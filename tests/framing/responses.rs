@@ -61,9 +61,9 @@ fn complaint(origin: &Script, tidegate: &Tidegate, number: usize, bytes: &str) -
     let mut upstream = origin.accept();
     upstream.request();
     upstream.send(with_freshness(bytes));
-    let status = client.response().status();
-    if status != 502 {
-        return Some(format!("answered {status}"));
+    match client.try_head() {
+        Ok(head) if head.status() == 502 => {}
+        other => return Some(format!("answered {other:?}")),
     }
     if upstream.try_request().is_ok() {
         return Some("the connection was used again".into());

@@ -29,6 +29,8 @@ pub enum End {
     Closed,
     /// By a RST.
     Reset,
+    /// It did not: it stayed open and silent.
+    Open,
 }
 
 /// A body without its transfer coding.
@@ -147,14 +149,24 @@ impl Wire {
     /// Everything until the other side ends the connection, and how it did.
     #[track_caller]
     pub fn rest(&mut self) -> (Vec<u8>, End) {
-        loop {
+        let (bytes, end) = self.rest_within(PATIENCE);
+        assert_ne!(end, End::Open, "the connection stays open after {:?}", String::from_utf8_lossy(&bytes));
+        (bytes, end)
+    }
+
+    /// Everything until the other side ends the connection or is silent for `limit`, and how it did.
+    pub fn rest_within(&mut self, limit: Duration) -> (Vec<u8>, End) {
+        self.stream.set_read_timeout(Some(limit)).expect("read timeout");
+        let end = loop {
             match self.more() {
                 Ok(()) => {}
-                Err(e) if e.kind() == ErrorKind::UnexpectedEof => return (self.take_all(), End::Closed),
-                Err(e) if is_reset(&e) => return (self.take_all(), End::Reset),
-                Err(e) => panic!("the connection stays open: {e}"),
+                Err(e) if e.kind() == ErrorKind::UnexpectedEof => break End::Closed,
+                Err(e) if is_reset(&e) => break End::Reset,
+                Err(_) => break End::Open,
             }
-        }
+        };
+        self.stream.set_read_timeout(Some(PATIENCE)).expect("read timeout");
+        (self.take_all(), end)
     }
 
     /// Fails the test unless the other side closes without another byte.
