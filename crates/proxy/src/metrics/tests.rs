@@ -25,6 +25,7 @@ fn a_scrape_sums_the_workers_and_tells_every_metric() {
     two.connection_opened();
     two.connection_closed();
     one.shed(ShedStage::Accept, 4);
+    two.buffers(9, 2);
     metrics.read_store_with(|| StoreReading {
         objects: 7,
         devices: vec![DeviceReading { device: "/dev/x\"\n".into(), read_errors: 2 }],
@@ -42,6 +43,8 @@ fn a_scrape_sums_the_workers_and_tells_every_metric() {
         ("tidegate_connections", 1.0),
         ("tidegate_connections_accepted_total", 2.0),
         ("tidegate_shed_total{stage=\"accept\"}", 4.0),
+        ("tidegate_buffer_pool_hits_total", 9.0),
+        ("tidegate_buffer_pool_misses_total", 2.0),
         ("tidegate_store_objects", 7.0),
         ("tidegate_store_read_errors_total{device=\"/dev/x\\\"\\n\"}", 2.0),
         ("tidegate_access_log_dropped_total", 11.0),

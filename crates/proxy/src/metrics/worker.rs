@@ -186,10 +186,11 @@ impl WorkerMetrics {
         add(&self.block.shed[stage as usize], count);
     }
 
-    /// A buffer was asked for; `reused` when the pool had one.
+    /// Buffers were asked for: `hits` times a pool had one, `misses` times it had to be allocated.
     #[inline]
-    pub fn buffer(&self, reused: bool) {
-        add(if reused { &self.block.pool_hits } else { &self.block.pool_misses }, 1);
+    pub fn buffers(&self, hits: u64, misses: u64) {
+        add(&self.block.pool_hits, hits);
+        add(&self.block.pool_misses, misses);
     }
 
     /// A client connection was accepted.
