@@ -1,8 +1,8 @@
 //! Range requests (RFC 9110 §14) answered from a whole stored representation.
 //!
-//! What must hold: a part lies within the representation and is not empty; the parts together are never longer
-//! than it, and never more than [`MAX_PARTS`]. A request for more is answered with the whole, as RFC 9110 §14.2
-//! allows, so that no header can multiply work.
+//! What must hold: a part lies within the representation and is not empty; no two parts overlap, so that together
+//! they are never longer than it; there are never more than [`MAX_PARTS`]. A request for more is answered with the
+//! whole, as RFC 9110 §14.2 allows, so that no header can multiply work.
 
 use crate::multipart::write_text;
 use crate::request::{Method, Once, RequestTraits};
@@ -97,12 +97,11 @@ pub fn select(value: &[u8], length: u64) -> RangeAnswer {
             _ => return RangeAnswer::Whole,
         }
     }
-    answer(parts, set, length)
+    answer(parts, set)
 }
 
-fn answer(parts: Parts, set: &[u8], length: u64) -> RangeAnswer {
-    let total = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.len()));
-    if list(set).next().is_none() || parts.len() > MAX_PARTS || total > length {
+fn answer(parts: Parts, set: &[u8]) -> RangeAnswer {
+    if list(set).next().is_none() || parts.len() > MAX_PARTS {
         RangeAnswer::Whole
     } else if parts.is_empty() {
         RangeAnswer::Unsatisfiable

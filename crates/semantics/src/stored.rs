@@ -230,6 +230,7 @@ mod tests {
             prop_assert!(stored.age(earlier) <= stored.age(later));
             prop_assert!(stored.ttl(earlier) >= stored.ttl(later));
             prop_assert!(stored.age(earlier) >= age_bound(age, delay));
+            prop_assert!(stored.age(later) <= Seconds::MAX_DELTA);
         }
 
         #[test]
