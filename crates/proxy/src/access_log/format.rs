@@ -9,7 +9,9 @@
 //! *json*: one object, absent values left out.
 
 use std::io::Write;
+use std::net::IpAddr;
 
+use itoa::Buffer as Digits;
 use wire::Version;
 
 use super::Entry;
@@ -29,13 +31,15 @@ pub(super) fn line(out: &mut Vec<u8>, format: LogFormat, clock: &mut Clock, entr
 }
 
 fn combined(out: &mut Vec<u8>, clock: &mut Clock, e: &Entry<'_>) {
-    put(out, format_args!("{} - - [{}] \"", e.client.ip(), clock.common(e.at_millis)));
+    client_ip(out, e);
+    words(out, &[b" - - [", clock.common(e.at_millis).as_bytes(), b"] \""]);
     request_line(out, e);
-    put(out, format_args!("\" {} {} \"", e.status, e.body_bytes));
+    words(out, &[b"\" ", number(e.status.into(), &mut Digits::new()), b" "]);
+    words(out, &[number(e.body_bytes, &mut Digits::new()), b" \""]);
     escape::quoted(out, or_dash(e.referer));
     out.extend_from_slice(b"\" \"");
     escape::quoted(out, or_dash(e.user_agent));
-    put(out, format_args!("\" {} {} ", e.result.word(), e.reason.unwrap_or("-")));
+    words(out, &[b"\" ", e.result.word().as_bytes(), b" ", e.reason.unwrap_or("-").as_bytes(), b" "]);
     seconds(out, e.nanos);
 }
 
@@ -52,9 +56,13 @@ fn request_line(out: &mut Vec<u8>, e: &Entry<'_>) {
 }
 
 fn squid(out: &mut Vec<u8>, e: &Entry<'_>) {
-    let (seconds, millis) = (e.at_millis / 1000, e.at_millis % 1000);
-    put(out, format_args!("{seconds}.{millis:03} {:6} {} ", e.nanos / 1_000_000, e.client.ip()));
-    put(out, format_args!("{}/{:03} {} ", squid_code(e), e.status, e.body_bytes));
+    words(out, &[number(e.at_millis / 1000, &mut Digits::new()), b"."]);
+    digits(out, e.at_millis % 1000, 3);
+    put(out, format_args!(" {:6} ", e.nanos / 1_000_000));
+    client_ip(out, e);
+    words(out, &[b" ", squid_code(e).as_bytes(), b"/"]);
+    digits(out, e.status.into(), 3);
+    words(out, &[b" ", number(e.body_bytes, &mut Digits::new()), b" "]);
     escape::spaceless(out, some_or_dash(e.method));
     out.push(b' ');
     squid_url(out, e);
@@ -92,13 +100,17 @@ fn squid_code(e: &Entry<'_>) -> &'static str {
 }
 
 fn json(out: &mut Vec<u8>, clock: &mut Clock, e: &Entry<'_>) {
-    let date = clock.rfc3339(e.at_millis);
-    put(out, format_args!("{{\"time\":\"{date}.{:03}Z\",\"client\":\"{}\"", e.at_millis % 1000, e.client));
-    json_member(out, "method", Some(e.method).filter(|m| !m.is_empty()));
-    json_member(out, "target", Some(e.target).filter(|t| !t.is_empty()));
-    json_member(out, "host", Some(e.host).filter(|h| !h.is_empty()));
-    put(out, format_args!(",\"version\":\"{}\",\"status\":{}", version(e.version), e.status));
-    put(out, format_args!(",\"body_bytes\":{},\"seconds\":", e.body_bytes));
+    words(out, &[b"{\"time\":\"", clock.rfc3339(e.at_millis).as_bytes(), b"."]);
+    digits(out, e.at_millis % 1000, 3);
+    out.extend_from_slice(b"Z\",\"client\":\"");
+    client_ip(out, e);
+    words(out, &[b"\",\"port\":", number(e.client.port().into(), &mut Digits::new())]);
+    json_member(out, "method", some(e.method));
+    json_member(out, "target", some(e.target));
+    json_member(out, "host", some(e.host));
+    json_member(out, "version", Some(version(e.version).as_bytes()));
+    words(out, &[b",\"status\":", number(e.status.into(), &mut Digits::new())]);
+    words(out, &[b",\"body_bytes\":", number(e.body_bytes, &mut Digits::new()), b",\"seconds\":"]);
     seconds(out, e.nanos);
     json_member(out, "result", Some(e.result.word().as_bytes()));
     json_member(out, "reason", e.reason.map(str::as_bytes));
@@ -113,14 +125,43 @@ fn json(out: &mut Vec<u8>, clock: &mut Clock, e: &Entry<'_>) {
 
 fn json_member(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
     let Some(value) = value else { return };
-    put(out, format_args!(",\"{name}\":\""));
+    words(out, &[b",\"", name.as_bytes(), b"\":\""]);
     escape::json(out, value);
     out.push(b'"');
 }
 
+/// The client's address. Nearly all are IPv4, which is written here in a quarter of the time of the general way.
+fn client_ip(out: &mut Vec<u8>, e: &Entry<'_>) {
+    let IpAddr::V4(ip) = e.client.ip() else { return put(out, format_args!("{}", e.client.ip())) };
+    for (at, octet) in ip.octets().into_iter().enumerate() {
+        if at > 0 {
+            out.push(b'.');
+        }
+        out.extend_from_slice(number(octet.into(), &mut Digits::new()));
+    }
+}
+
+/// Seconds with six decimals.
 fn seconds(out: &mut Vec<u8>, nanos: u64) {
     let micros = nanos / 1000;
-    put(out, format_args!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
+    words(out, &[number(micros / 1_000_000, &mut Digits::new()), b"."]);
+    digits(out, micros % 1_000_000, 6);
+}
+
+/// A number with leading zeros up to `width` digits.
+fn digits(out: &mut Vec<u8>, n: u64, width: usize) {
+    let mut buffer = Digits::new();
+    let text = number(n, &mut buffer);
+    out.extend_from_slice(&b"000000"[..width.saturating_sub(text.len()).min(6)]);
+    out.extend_from_slice(text);
+}
+
+fn number(n: u64, buffer: &mut Digits) -> &[u8] {
+    buffer.format(n).as_bytes()
+}
+
+fn words(out: &mut Vec<u8>, words: &[&[u8]]) {
+    words.iter().for_each(|word| out.extend_from_slice(word));
 }
 
 const fn version(version: Version) -> &'static str {
@@ -132,6 +173,11 @@ const fn version(version: Version) -> &'static str {
 
 fn or_dash(value: Option<&[u8]>) -> &[u8] {
     value.map_or(b"-", some_or_dash)
+}
+
+/// Nothing instead of an empty value.
+fn some(value: &[u8]) -> Option<&[u8]> {
+    Some(value).filter(|value| !value.is_empty())
 }
 
 const fn some_or_dash(value: &[u8]) -> &[u8] {

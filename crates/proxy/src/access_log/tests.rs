@@ -52,7 +52,7 @@ fn each_format_says_the_exchange_in_its_own_words() {
         ),
         (
             LogFormat::Json,
-            "{\"time\":\"2000-10-10T13:55:36.250Z\",\"client\":\"10.0.0.9:4711\",\"method\":\"GET\",\
+            "{\"time\":\"2000-10-10T13:55:36.250Z\",\"client\":\"10.0.0.9\",\"port\":4711,\"method\":\"GET\",\
              \"target\":\"/a?b=c\",\"host\":\"www.example.com\",\"version\":\"HTTP/1.1\",\"status\":200,\
              \"body_bytes\":512,\"seconds\":0.003042,\"result\":\"miss\",\"reason\":\"uri-miss\",\
              \"origin\":\"10.0.0.1:8080\",\"user_agent\":\"curl/8\",\
