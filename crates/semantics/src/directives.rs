@@ -26,15 +26,36 @@ impl Directive<'_> {
     }
 }
 
-/// The directives of one `Cache-Control` value.
+/// The directives of one `Cache-Control` value. A quoted string that never ends hides none: then every comma
+/// separates.
 pub fn directives(value: &[u8]) -> impl Iterator<Item = Directive<'_>> {
-    list(value).map(|element| match element.iter().position(|&byte| byte == b'=') {
+    let (well_formed, broken) = if quotes_end(value) { (value, &[][..]) } else { (&[][..], value) };
+    let pieces = broken.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|piece| !piece.is_empty());
+    list(well_formed).chain(pieces).map(directive)
+}
+
+fn directive(element: &[u8]) -> Directive<'_> {
+    match element.iter().position(|&byte| byte == b'=') {
         Some(at) => Directive {
             name: element[..at].trim_ascii_end(),
             argument: Some(element[at + 1..].trim_ascii_start()),
         },
         None => Directive { name: element, argument: None },
-    })
+    }
+}
+
+/// Whether every quoted string that begins also ends (RFC 9110 §5.6.4).
+fn quotes_end(value: &[u8]) -> bool {
+    let mut quoted = false;
+    let mut bytes = value.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => quoted = !quoted,
+            b'\\' if quoted => drop(bytes.next()),
+            _ => {}
+        }
+    }
+    !quoted
 }
 
 /// How much staleness a request accepts (RFC 9111 §5.2.1.2).

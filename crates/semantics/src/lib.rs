@@ -44,7 +44,7 @@ mod testing;
 
 pub use cache_status::CacheStatus;
 pub use policy::Policy;
-pub use request::{Method, RequestTraits};
+pub use request::{Method, Once, RequestTraits};
 pub use reuse::{Reuse, may_reuse, may_serve_on_error};
 pub use stored::Stored;
 pub use storing::{NoStore, may_store};

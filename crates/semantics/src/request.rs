@@ -5,7 +5,7 @@
 
 use crate::directives::{MaxStale, RequestDirectives};
 use crate::time::Seconds;
-use smallvec::SmallVec;
+use alloc::vec::Vec;
 use wire::fields::list;
 use wire::{Field, RequestHead};
 
@@ -68,8 +68,8 @@ impl<'a> Once<'a> {
     }
 }
 
-/// The lines of a list field; nearly always none or one.
-pub type Lines<'a> = SmallVec<[&'a [u8]; 1]>;
+/// The lines of a list field; nearly always none or one. A plain vector, because that is covariant.
+pub type Lines<'a> = Vec<&'a [u8]>;
 
 /// The preconditions of a request (RFC 9110 §13.1), as received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
