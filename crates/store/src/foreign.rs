@@ -5,6 +5,9 @@
 /// Bytes from the start of a device that [`detect`] wants (all there are of a shorter one).
 pub const DETECT_BYTES: usize = 128 << 10;
 
+/// What [`detect`] calls a device that is a store already.
+pub const STORE: &str = "a tidegate store";
+
 struct Mark {
     name: &'static str,
     offset: usize,
@@ -17,7 +20,7 @@ const fn mark(name: &'static str, offset: usize, magic: &'static [u8]) -> Mark {
 
 /// Marks of boot sectors and partition tables come last: file systems carry them too.
 const MARKS: &[Mark] = &[
-    mark("a tidegate store", 16 << 10, b"TIDEGATE"),
+    mark(STORE, 16 << 10, b"TIDEGATE"),
     mark("an ext2, ext3 or ext4 filesystem", 0x438, &[0x53, 0xef]),
     mark("an XFS filesystem", 0, b"XFSB"),
     mark("a btrfs filesystem", 0x1_0040, b"_BHRfS_M"),

@@ -5,7 +5,7 @@
 //! carries the list of what its callee requires. Files that need `unsafe` say so with an inner `allow`; in all
 //! others the compiler refuses it.
 //!
-//! Refuses to know: HTTP, what the bytes mean, and any runtime. Descriptors are non-blocking and a call that
+//! Refuses to know: HTTP, what the bytes mean, and (but for [`watched`]) any runtime. Descriptors are non-blocking and a call that
 //! cannot go on says `WouldBlock`; waiting for readiness belongs to the caller. `EINTR` is always retried here
 //! and never reaches a caller.
 #![deny(unsafe_code)]
@@ -25,6 +25,7 @@ pub mod splice;
 pub mod tcp;
 pub mod thread;
 pub mod uring;
+pub mod watched;
 
 #[cfg(test)]
 mod testing;

@@ -76,5 +76,13 @@ pub trait Queue: AsFd {
     fn in_flight(&self) -> usize;
 }
 
+/// Blocks this thread until completions wait. For start-up and tools, where no runtime listens.
+pub fn wait(queue: &dyn Queue) -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut readable = [PollFd::from_borrowed_fd(queue.as_fd(), PollFlags::IN)];
+    rustix::io::retry_on_intr(|| poll(&mut readable, None))?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests;

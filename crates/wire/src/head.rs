@@ -4,7 +4,8 @@
 //! What must hold: a [`Fields`] made by this crate's parsers holds only field names that are RFC 9110 §5.6.2
 //! tokens and values without CR, LF or NUL, with the optional whitespace around them removed (RFC 9112 §5.1).
 
-use smallvec::SmallVec;
+use alloc::vec::Vec;
+use arrayvec::ArrayVec;
 
 /// Fields of one head that fit without an allocation.
 pub const INLINE_FIELDS: usize = 24;
@@ -28,9 +29,24 @@ pub struct Field<'a> {
 }
 
 /// The fields of a head (or trailer section), in the order received.
+///
+/// Covariant in `'a`, unlike a `SmallVec` of fields: a head can be lent to a function that borrows more briefly.
 #[derive(Clone, Debug, Default)]
 pub struct Fields<'a> {
-    list: SmallVec<[Field<'a>; INLINE_FIELDS]>,
+    list: List<'a>,
+}
+
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "the large one is the usual one, and is not moved")]
+enum List<'a> {
+    Inline(ArrayVec<Field<'a>, INLINE_FIELDS>),
+    Heap(Vec<Field<'a>>),
+}
+
+impl Default for List<'_> {
+    fn default() -> Self {
+        Self::Inline(ArrayVec::new_const())
+    }
 }
 
 impl<'a> Fields<'a> {
@@ -42,23 +58,41 @@ impl<'a> Fields<'a> {
 
     /// Appends a field line.
     pub fn push(&mut self, name: &'a str, value: &'a [u8]) {
-        self.list.push(Field { name, value });
+        let field = Field { name, value };
+        match &mut self.list {
+            List::Heap(list) => list.push(field),
+            List::Inline(list) => {
+                if list.try_push(field).is_err() {
+                    let mut heap = Vec::with_capacity(2 * INLINE_FIELDS);
+                    heap.extend_from_slice(list);
+                    heap.push(field);
+                    self.list = List::Heap(heap);
+                }
+            }
+        }
+    }
+
+    fn as_slice(&self) -> &[Field<'a>] {
+        match &self.list {
+            List::Inline(list) => list,
+            List::Heap(list) => list,
+        }
     }
 
     /// All field lines in order.
     pub fn iter(&self) -> core::slice::Iter<'_, Field<'a>> {
-        self.list.iter()
+        self.as_slice().iter()
     }
 
     /// The values of every line called `name`, in order (RFC 9110 §5.3).
     pub fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'a [u8]> + 's {
-        self.list.iter().filter(move |f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
+        self.iter().filter(move |f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
     }
 
     /// The value of the first line called `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a [u8]> {
-        self.list.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
+        self.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|f| f.value)
     }
 
     /// Whether any line is called `name`.
@@ -70,13 +104,13 @@ impl<'a> Fields<'a> {
     /// How many field lines there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.list.len()
+        self.as_slice().len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.as_slice().is_empty()
     }
 }
 
@@ -104,4 +138,30 @@ pub struct ResponseHead<'a> {
     pub reason: &'a [u8],
     /// The field section.
     pub fields: Fields<'a>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_beyond_the_inline_ones_keep_their_order() {
+        let mut fields = Fields::new();
+        let values: Vec<[u8; 1]> = (0..3 * INLINE_FIELDS as u8).map(|n| [n]).collect();
+        for value in &values {
+            fields.push("x", value);
+        }
+        assert!(fields.all("X").eq(values.iter().map(|v| &v[..])));
+        assert_eq!(fields.len(), values.len());
+    }
+
+    /// Compiles only while a long-lived head can be lent where a shorter life is asked for.
+    #[test]
+    fn a_head_is_covariant() {
+        fn shorter<'a>(long: Fields<'static>, _brief: &'a [u8]) -> Fields<'a> {
+            long
+        }
+        let brief = [1];
+        assert!(shorter(Fields::new(), &brief).is_empty());
+    }
 }

@@ -1,0 +1,167 @@
+//! What is stored, wherever it is: the memory tier in front of the store.
+//!
+//! What must hold: an object is found only under its whole key, never by its hash alone; what was removed is found
+//! nowhere; what the store gives is checked before it is used, and what fails the check is a miss.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use semantics::Policy;
+use store::{At, ExtentRef, KeyHash, Outbox, Place, Record, Store};
+
+use crate::disk::{Disk, ReadFailed};
+use crate::memory::MemoryTier;
+use crate::object::{self, Body, Content, Decoded, DeviceBody, DeviceExtent, Object, Once};
+
+/// Bodies up to this size are sent from user memory, larger ones by `sendfile` from the page cache
+/// (docs/decisions/0003-body-routes.md).
+pub const CROSSOVER_BYTES: u64 = 16 * 1024;
+
+/// Memory tier and store.
+pub struct Cache {
+    /// Objects ready to be sent.
+    pub memory: MemoryTier,
+    /// The index and the log.
+    pub store: Arc<Store>,
+    seed: u64,
+}
+
+impl Cache {
+    /// A cache over `store` with a memory tier of `memory_bytes`.
+    #[must_use]
+    pub fn new(store: Arc<Store>, memory_bytes: u64) -> Self {
+        let seed = store.hash_seed();
+        Self { memory: MemoryTier::new(memory_bytes), store, seed }
+    }
+
+    /// The hash of a key.
+    #[must_use]
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
+        KeyHash(xxhash_rust::xxh3::xxh3_128_with_seed(key, self.seed))
+    }
+
+    /// The object under `key`, from memory or from the store.
+    pub async fn find(
+        &self,
+        disk: &Disk,
+        hash: KeyHash,
+        key: &[u8],
+        policy: &Policy,
+    ) -> Option<Arc<Object>> {
+        if let Some(object) = self.memory.get(hash, key) {
+            return Some(object);
+        }
+        let found = self.store.lookup(hash)?;
+        match self.read(disk, hash, key, &found, policy).await {
+            Ok(object) => {
+                let object = Arc::new(object?);
+                self.memory.put(hash, Arc::clone(&object));
+                Some(object)
+            }
+            Err(ReadFailed::Gone | ReadFailed::Device(_)) => None,
+            Err(ReadFailed::Checksum) => {
+                self.bad(disk, hash, &found.place);
+                None
+            }
+        }
+    }
+
+    /// Whether the store's index knows `hash`, without asking a device.
+    #[must_use]
+    pub fn may_have(&self, hash: KeyHash) -> bool {
+        self.store.lookup(hash).is_some()
+    }
+
+    /// The record at `place` or its body is damaged: it leaves the cache.
+    pub fn bad(&self, disk: &Disk, hash: KeyHash, place: &Place) {
+        tracing::warn!(
+            device = place.device.0,
+            segment = place.segment,
+            offset = place.offset,
+            "checksum failure; the object is fetched again"
+        );
+        let mut out = Outbox::new();
+        self.memory.remove(hash);
+        self.store.note_bad(hash, place, &mut out);
+        disk.carry_out(out);
+    }
+
+    /// Part of the object's body is no longer on its device: it leaves the cache.
+    pub fn forget(&self, hash: KeyHash, place: &Place) {
+        self.memory.remove(hash);
+        self.store.forget(hash, place);
+    }
+
+    /// Takes the object out, memory and store; says whether there was one.
+    pub fn remove(&self, hash: KeyHash, out: &mut Outbox) -> bool {
+        let in_memory = self.memory.remove(hash);
+        let in_store = self.store.remove(hash, out);
+        in_memory || in_store
+    }
+
+    async fn read(
+        &self,
+        disk: &Disk,
+        hash: KeyHash,
+        key: &[u8],
+        found: &store::Found,
+        policy: &Policy,
+    ) -> Result<Option<Object>, ReadFailed> {
+        let bytes: Bytes = match &found.at {
+            At::Buffered(bytes) => bytes.clone(),
+            At::Device(lease) => disk.read(lease).await?,
+        };
+        let record = self.store.record(&found.place, &bytes).map_err(|_corrupt| ReadFailed::Checksum)?;
+        if record.key != key {
+            return Ok(None);
+        }
+        let content = match object::decode(record.head, policy) {
+            None => return Ok(None),
+            Some(Decoded::Variants(variants)) => Content::Variants(variants),
+            Some(Decoded::Response(head)) => {
+                let body = self.body(disk, &record, found.verified).await?;
+                Content::Response(Arc::new(head), body)
+            }
+        };
+        let object = Object { key: key.into(), content, place: Some(found.place) };
+        if !found.verified && object.is_all_in_memory() {
+            self.store.note_verified(hash, &found.place);
+        }
+        Ok(Some(object))
+    }
+
+    /// The body of a record: small ones come into memory, wherever they are.
+    async fn body(&self, disk: &Disk, record: &Record<'_>, verified: bool) -> Result<Body, ReadFailed> {
+        match record.body() {
+            store::Body::Inline(inline) if inline.is_intact() => Ok(Body::Memory(inline.bytes.into())),
+            store::Body::Inline(_) => Err(ReadFailed::Checksum),
+            store::Body::Extents(extents) if record.body_len() <= CROSSOVER_BYTES => {
+                let mut bytes = Vec::with_capacity(record.body_len() as usize);
+                for extent in extents.iter() {
+                    bytes.extend_from_slice(&self.extent(disk, &extent).await?);
+                }
+                Ok(Body::Memory(bytes.into()))
+            }
+            store::Body::Extents(extents) => {
+                let extents = extents.iter().map(|at| DeviceExtent::new(at, verified)).collect();
+                Ok(Body::Device(DeviceBody { length: record.body_len(), extents, noted: Once::new(verified) }))
+            }
+        }
+    }
+
+    /// The checked bytes of one extent.
+    async fn extent(&self, disk: &Disk, extent: &ExtentRef) -> Result<Bytes, ReadFailed> {
+        let place = self.store.extent_place(extent).ok_or(ReadFailed::Gone)?;
+        let bytes = match self.store.at(&place).ok_or(ReadFailed::Gone)? {
+            At::Buffered(bytes) => bytes,
+            At::Device(lease) => disk.read(&lease).await?,
+        };
+        if store::crc32c(&bytes) == extent.crc { Ok(bytes) } else { Err(ReadFailed::Checksum) }
+    }
+}
+
+impl Object {
+    fn is_all_in_memory(&self) -> bool {
+        !matches!(&self.content, Content::Response(_, Body::Device(_)))
+    }
+}

@@ -1,0 +1,190 @@
+//! One client connection: request heads in, one exchange after another, until somebody ends it.
+//!
+//! What must hold: an idle connection holds no buffer; requests are answered in the order in which they came; a request
+//! that was refused is answered and the connection closed, with what else had been received thrown away, because nobody
+//! can say where the next request begins.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Instant;
+
+use pump::{Socket, Watch};
+use wire::HeadScan;
+
+use crate::buffers::Window;
+use crate::exchange::{self, After};
+use crate::respond;
+use crate::settings::Mode;
+use crate::worker::Worker;
+
+/// A client, as one connection shows it.
+pub struct Client {
+    /// The stream.
+    pub socket: Socket,
+    /// For the waits of this connection, one at a time.
+    pub watch: Watch,
+    /// Who it is.
+    pub peer: SocketAddr,
+    /// What we are to it.
+    pub mode: Mode,
+    /// Whether it may use us so.
+    pub allowed: bool,
+}
+
+impl Client {
+    /// Makes a connection ready for use.
+    ///
+    /// # Errors
+    /// When the socket is gone already or cannot be registered.
+    pub fn new(worker: &Rc<Worker>, mode: Mode, stream: TcpStream, peer: SocketAddr) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let allowed = match mode {
+            Mode::Reverse => true,
+            Mode::Forward => {
+                let address = peer.ip().to_canonical();
+                worker.shared.settings.forward.allow.iter().any(|network| network.contains(&address))
+            }
+        };
+        Ok(Self { socket: Socket::new(stream)?, watch: worker.timers.watch(), peer, mode, allowed })
+    }
+}
+
+/// Counts a connection for as long as it lives.
+struct Counted(Rc<Worker>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.metrics.connection_closed();
+    }
+}
+
+/// Serves `client` until its connection ends.
+pub async fn serve(worker: Rc<Worker>, client: Client) {
+    worker.metrics.connection_opened();
+    let _counted = Counted(Rc::clone(&worker));
+    let mut received = None;
+    loop {
+        let window = match received.take() {
+            Some(window) => window,
+            None => match idle(&worker, &client).await {
+                Some(window) => window,
+                None => return,
+            },
+        };
+        match one_request(&worker, &client, window).await {
+            ControlFlow::Continue(window) => received = Some(window).filter(|w| !w.filled().is_empty()),
+            ControlFlow::Break(()) => return,
+        }
+    }
+}
+
+/// Waits for the first bytes of a request, without holding a buffer meanwhile; `None` when the connection ends.
+async fn idle(worker: &Rc<Worker>, client: &Client) -> Option<Window> {
+    let bytes = poll_fn(|cx| {
+        if worker.draining.get() {
+            return Poll::Ready(None);
+        }
+        let mut window = worker.buffers.window();
+        match client.socket.poll_recv(cx, window.room(usize::MAX)) {
+            Poll::Ready(Ok(n)) if n > 0 => {
+                window.filled_more(n);
+                Poll::Ready(Some(window))
+            }
+            Poll::Ready(_end_or_error) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    client.watch.within(worker.shared.settings.timeouts.keep_alive, bytes).await.ok().flatten()
+}
+
+/// Reads one request head from `window` on, answers it, and gives back what was received behind it.
+async fn one_request(worker: &Rc<Worker>, client: &Client, mut window: Window) -> ControlFlow<(), Window> {
+    let started = Instant::now();
+    let limits = &worker.shared.wire_limits;
+    let mut scan = HeadScan::request();
+    loop {
+        match scan.advance(window.filled(), limits) {
+            Ok(Some(text)) => {
+                let behind = &window.filled()[text.len()..];
+                let after = match wire::parse::request_head(&text, limits) {
+                    Ok(head) => exchange::run(worker, client, &head, behind, started).await,
+                    Err(refusal) => refuse(worker, client, refusal, started).await,
+                };
+                return match after {
+                    After::KeepAlive { consumed } => {
+                        let used = text.len() + consumed;
+                        window.consume(used);
+                        ControlFlow::Continue(window)
+                    }
+                    After::Continue(window) => ControlFlow::Continue(window),
+                    After::Close => {
+                        linger(worker, client).await;
+                        ControlFlow::Break(())
+                    }
+                    After::Gone => ControlFlow::Break(()),
+                };
+            }
+            Ok(None) => {}
+            Err(refusal) => {
+                refuse(worker, client, refusal, started).await;
+                linger(worker, client).await;
+                return ControlFlow::Break(());
+            }
+        }
+        if !more(worker, client, &mut window, started).await {
+            if !scan.is_idle() && started.elapsed() >= worker.shared.settings.timeouts.client_head {
+                respond::request_timeout(worker, client, started).await;
+                linger(worker, client).await;
+            }
+            return ControlFlow::Break(());
+        }
+    }
+}
+
+/// Receives more of a head; false when the connection has ended or the head's time is over.
+async fn more(worker: &Rc<Worker>, client: &Client, window: &mut Window, started: Instant) -> bool {
+    if window.is_full() && !window.grow(worker.shared.wire_limits.head_bytes + crate::buffers::BUFFER_BYTES) {
+        return false;
+    }
+    let left = worker.shared.settings.timeouts.client_head.saturating_sub(started.elapsed());
+    match client.watch.within(left, client.socket.recv(window.room(usize::MAX))).await {
+        Ok(Ok(n)) if n > 0 => {
+            window.filled_more(n);
+            true
+        }
+        _ => false,
+    }
+}
+
+async fn refuse(worker: &Rc<Worker>, client: &Client, refusal: wire::Refusal, started: Instant) -> After {
+    respond::refused(worker, client, refusal, started).await;
+    After::Close
+}
+
+/// Bytes thrown away at most before a connection is closed under a client that still sends.
+const LINGER_BYTES: usize = 1 << 20;
+
+/// Ends our direction and reads on for a moment: closing with unread bytes in the queue would reset the connection,
+/// and the client would lose the response that tells it why (RFC 9112 §9.6).
+async fn linger(worker: &Rc<Worker>, client: &Client) {
+    if client.socket.shutdown_write().is_err() {
+        return;
+    }
+    let mut window = worker.buffers.window();
+    let drain = async {
+        let mut left = LINGER_BYTES;
+        while let Ok(n @ 1..) = client.socket.recv(window.room(usize::MAX)).await {
+            left = left.saturating_sub(n);
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    // Whether the client ended or the moment passed makes no difference.
+    let _ = client.watch.within(std::time::Duration::from_secs(2), drain).await;
+}

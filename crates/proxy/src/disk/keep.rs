@@ -1,0 +1,109 @@
+//! The thread that keeps house for the store: checkpoints, reclaim, and the clean stop.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use store::Outbox;
+
+use super::{Disk, Disks};
+
+/// How often the store is asked what is due.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The thread, and the way to tell it something.
+pub struct Keeper {
+    thread: JoinHandle<()>,
+    errands: Errands,
+}
+
+/// For threads without a queue of their own.
+#[derive(Clone)]
+pub struct Errands(mpsc::Sender<Errand>);
+
+enum Errand {
+    CarryOut(Outbox),
+    Stop,
+}
+
+impl Errands {
+    /// Has requests of the store carried out.
+    pub fn carry_out(&self, requests: Outbox) {
+        if !requests.is_empty() {
+            // After the stop nothing is carried out any more, and nothing needs to be.
+            let _ = self.0.send(Errand::CarryOut(requests));
+        }
+    }
+}
+
+/// Starts keeping house.
+///
+/// # Errors
+/// When the thread, its runtime or its queue cannot be made.
+pub fn start(disks: Arc<Disks>) -> std::io::Result<Keeper> {
+    let (errands, asked) = mpsc::channel();
+    let (ready, is_ready) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().max_blocking_threads(2);
+        let outcome = builder.build_local(tokio::runtime::LocalOptions::default()).and_then(|runtime| {
+            runtime.block_on(async {
+                let disk = Disk::new(disks)?;
+                let _ = ready.send(Ok(()));
+                keep(&disk, &asked).await;
+                Ok(())
+            })
+        });
+        if let Err(error) = outcome {
+            let _ = ready.send(Err(error));
+        }
+    })?;
+    match is_ready.recv() {
+        Ok(Ok(())) => Ok(Keeper { thread, errands: Errands(errands) }),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(std::io::Error::other("the store's thread ended at once")),
+    }
+}
+
+impl Keeper {
+    /// For threads without a queue of their own.
+    #[must_use]
+    pub fn errands(&self) -> Errands {
+        self.errands.clone()
+    }
+
+    /// Flushes and checkpoints everything, then ends the thread.
+    pub fn stop(self) {
+        // Either way the thread is at its end.
+        let _ = self.errands.0.send(Errand::Stop);
+        if self.thread.join().is_err() {
+            tracing::error!("the store's thread panicked; what it had not checkpointed is lost");
+        }
+    }
+}
+
+async fn keep(disk: &Disk, asked: &mpsc::Receiver<Errand>) {
+    let started = Instant::now();
+    let store = &disk.disks().store;
+    let mut stopping = false;
+    loop {
+        let mut out = Outbox::new();
+        for errand in asked.try_iter() {
+            match errand {
+                Errand::CarryOut(requests) => disk.carry_out(requests),
+                Errand::Stop if stopping => {}
+                Errand::Stop => {
+                    stopping = true;
+                    store.shutdown(&mut out);
+                }
+            }
+        }
+        store.tick(started.elapsed().as_millis() as u64, &mut out);
+        disk.carry_out(out);
+        if stopping && store.idle() {
+            return;
+        }
+        tokio::time::sleep(if stopping { Duration::from_millis(2) } else { TICK }).await;
+    }
+}

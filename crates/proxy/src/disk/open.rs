@@ -1,0 +1,323 @@
+//! From paths to an open store: creating, formatting, opening and recovering devices, before any network thread runs.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use store::foreign::DETECT_BYTES;
+use store::format::{FormatOptions, format};
+use store::{Config, DeviceId, DeviceToOpen, Geometry, Io, IoDone, IoError, IoId, IoResult, Outbox, Recovery};
+use sys::aligned::{AlignedBuffer, Reader};
+use sys::budget::BufferBudget;
+use sys::device::{Device, create_preallocated};
+use sys::operation::Operation;
+use sys::queue::{Completion, Queue, Token};
+
+use super::Disks;
+use crate::settings::StoreSettings;
+
+/// Why the store cannot be used. The messages say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenFailed {
+    /// The file could not be made.
+    #[error("{path}: cannot create the store file: {source}", path = .path.display())]
+    Create {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: sys::device::CreateError,
+    },
+    /// The device could not be opened.
+    #[error("{path}: {source}", path = .path.display())]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: sys::device::OpenError,
+    },
+    /// It failed while it was read or written.
+    #[error("{path}: {source}", path = .path.display())]
+    Device {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It holds something else.
+    #[error("{path} holds {what}; nothing was changed. If its contents may be lost: tidegate format --force {path}", path = .path.display())]
+    Foreign {
+        /// Which.
+        path: PathBuf,
+        /// What.
+        what: &'static str,
+    },
+    /// It is empty and was not made by us.
+    #[error("{path} is not a tidegate store yet; make it one with: tidegate format {path}", path = .path.display())]
+    NotFormatted {
+        /// Which.
+        path: PathBuf,
+    },
+    /// It is of no size for a store.
+    #[error("{path}: {source}", path = .path.display())]
+    Size {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: store::geometry::GeometryError,
+    },
+    /// The devices do not make up a store.
+    #[error("{0}")]
+    Store(String),
+    /// No way to the disks.
+    #[error("disk queue: {0}")]
+    Queue(io::Error),
+}
+
+/// What a freshly opened store has to tell.
+pub struct Opened {
+    /// The store.
+    pub disks: Disks,
+    /// What recovery found.
+    pub report: store::Report,
+}
+
+/// Opens the store of the settings; files with a size are created and formatted at first use.
+///
+/// # Errors
+/// [`OpenFailed`].
+pub fn open(settings: &StoreSettings, uring: bool) -> Result<Opened, OpenFailed> {
+    let identity = Identity::new()?;
+    for spec in &settings.devices {
+        if let Some(size) = spec.size
+            && !spec.path.exists()
+        {
+            create(&spec.path, size)?;
+            format_device(&spec.path, false, identity)?;
+        }
+    }
+    let open = |path: &PathBuf| {
+        Device::open(path, true).map_err(|source| OpenFailed::Open { path: path.clone(), source })
+    };
+    let paths: Vec<PathBuf> = settings.devices.iter().map(|spec| spec.path.clone()).collect();
+    let devices = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    for (device, path) in devices.iter().zip(&paths) {
+        require_store(device, path)?;
+    }
+    recover(settings, devices, &paths, uring)
+}
+
+/// Makes a device or file a store.
+///
+/// # Errors
+/// [`OpenFailed::Foreign`] when it holds data and `force` is not given, and the others.
+pub fn format_device(path: &Path, force: bool, identity: Identity) -> Result<Formatted, OpenFailed> {
+    let path = path.to_path_buf();
+    let opened = Device::open(&path, true);
+    let device = opened.map_err(|source| OpenFailed::Open { path: path.clone(), source })?;
+    let failed = |source| OpenFailed::Device { path: path.clone(), source };
+    if !force && let Some(what) = holds(&device).map_err(failed)? {
+        return Err(OpenFailed::Foreign { path, what });
+    }
+    let bytes = device.size_bytes();
+    let divided = Geometry::for_size(bytes);
+    let geometry = divided.map_err(|source| OpenFailed::Size { path: path.clone(), source })?;
+    let options = FormatOptions {
+        device_bytes: bytes,
+        geometry,
+        device_id: DeviceId(random().map_err(OpenFailed::Queue)?),
+        store_id: identity.store,
+        hash_seed: identity.seed,
+        now: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+    };
+    for (offset, blocks) in format(&options) {
+        device.write_at(offset, blocks.as_ref()).map_err(failed)?;
+    }
+    device.sync().map_err(failed)?;
+    Ok(Formatted { path, bytes, geometry, id: options.device_id })
+}
+
+/// A device that has become a store.
+pub struct Formatted {
+    /// Which.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// How it is divided.
+    pub geometry: Geometry,
+    /// Its identity.
+    pub id: DeviceId,
+}
+
+/// What devices that are formatted together share.
+#[derive(Clone, Copy)]
+pub struct Identity {
+    store: u128,
+    seed: u64,
+}
+
+impl Identity {
+    /// A new one.
+    ///
+    /// # Errors
+    /// When the kernel gives no random bytes.
+    pub fn new() -> Result<Self, OpenFailed> {
+        let store = random().map_err(OpenFailed::Queue)?;
+        let seed = random().map_err(OpenFailed::Queue)? as u64;
+        Ok(Self { store, seed })
+    }
+}
+
+fn holds(device: &Device) -> io::Result<Option<&'static str>> {
+    let mut front = vec![0; DETECT_BYTES.min(usize::try_from(device.size_bytes()).unwrap_or(DETECT_BYTES))];
+    device.read_at(0, &mut front)?;
+    Ok(store::foreign::detect(&front))
+}
+
+fn require_store(device: &Device, path: &Path) -> Result<(), OpenFailed> {
+    let path = path.to_path_buf();
+    match holds(device) {
+        Err(source) => Err(OpenFailed::Device { path, source }),
+        Ok(Some(store::foreign::STORE)) => Ok(()),
+        Ok(Some(what)) => Err(OpenFailed::Foreign { path, what }),
+        Ok(None) => Err(OpenFailed::NotFormatted { path }),
+    }
+}
+
+fn create(path: &Path, size: u64) -> Result<(), OpenFailed> {
+    let path = path.to_path_buf();
+    if let Some(parent) = path.parent()
+        && let Err(source) = std::fs::create_dir_all(parent)
+    {
+        return Err(OpenFailed::Device { path, source });
+    }
+    create_preallocated(&path, size).map_err(|source| OpenFailed::Create { path, source })
+}
+
+fn recover(
+    settings: &StoreSettings,
+    devices: Vec<Device>,
+    paths: &[PathBuf],
+    uring: bool,
+) -> Result<Opened, OpenFailed> {
+    let config =
+        Config { checkpoint_every: settings.checkpoint.as_millis() as u64, ..Config::default() };
+    let sizes: Vec<_> = devices.iter().map(|d| DeviceToOpen { bytes: d.size_bytes() }).collect();
+    let by_path = |error: store::OpenError| OpenFailed::Store(with_paths(&error, paths));
+    let mut recovery = Recovery::new(&sizes, config).map_err(by_path)?;
+    let buffers = usize::try_from(settings.buffers).unwrap_or(usize::MAX);
+    // The machine comes out of recovery; until then a store-less value would be needed only for its queue.
+    let mut driver = Driver::new(&devices, uring).map_err(OpenFailed::Queue)?;
+    let mut out = Outbox::new();
+    recovery.start(&mut out);
+    driver.run(out, &mut |id, result, out| recovery.complete(id, result, out)).map_err(OpenFailed::Queue)?;
+    let (store, report) = recovery.into_store().map_err(by_path)?;
+    let disks = Disks {
+        store: Arc::new(store),
+        devices,
+        budget: BufferBudget::new(buffers, buffers / 2),
+        io: settings.io,
+        uring,
+    };
+    Ok(Opened { disks, report })
+}
+
+/// Carries out requests on the calling thread until none is left: for start-up, when nothing else runs.
+struct Driver<'d> {
+    devices: &'d [Device],
+    queue: Box<dyn Queue>,
+    running: HashMap<Token, (IoId, Option<(Reader, usize)>)>,
+}
+
+impl<'d> Driver<'d> {
+    fn new(devices: &'d [Device], uring: bool) -> io::Result<Self> {
+        Ok(Self { devices, queue: super::queue(uring)?, running: HashMap::new() })
+    }
+
+    fn run(
+        &mut self,
+        mut todo: Outbox,
+        complete: &mut dyn FnMut(IoId, IoResult, &mut Outbox),
+    ) -> io::Result<()> {
+        loop {
+            while let Some(request) = todo.pop() {
+                if let Some(request) = self.start(request)? {
+                    todo.push(request);
+                    break;
+                }
+            }
+            if self.running.is_empty() {
+                return Ok(());
+            }
+            self.queue.submit()?;
+            sys::queue::wait(&*self.queue)?;
+            let mut done = Vec::new();
+            self.queue.reap(&mut |completion| done.push(completion))?;
+            for completion in done {
+                if let Some((id, result)) = self.outcome(completion) {
+                    complete(id, result, &mut todo);
+                }
+            }
+        }
+    }
+
+    /// Starts a request, or gives it back when the queue is full.
+    fn start(&mut self, request: Io) -> io::Result<Option<Io>> {
+        let Some(device) = self.devices.get(usize::from(request.id().device().0)) else {
+            return Err(io::Error::other("a request for a device that is not there"));
+        };
+        let file = Arc::clone(device.writer());
+        let (operation, reading) = match &request {
+            Io::Write { offset, data, .. } => {
+                let bytes = data.bytes(0, data.len()).unwrap_or_default();
+                (Operation::Write { file, offset: *offset, bytes }, None)
+            }
+            Io::Read { offset, len, .. } => {
+                let len = *len as usize;
+                let (into, reader) = AlignedBuffer::new(len)?.split();
+                (Operation::Read { file, offset: *offset, len, into }, Some((reader, len)))
+            }
+            Io::Sync { .. } => (Operation::Sync { file }, None),
+        };
+        match self.queue.push(operation) {
+            Ok(token) => {
+                self.running.insert(token, (request.id(), reading));
+                Ok(None)
+            }
+            Err(_full) => Ok(Some(request)),
+        }
+    }
+
+    fn outcome(&mut self, completion: Completion) -> Option<(IoId, IoResult)> {
+        let (id, reading) = self.running.remove(&completion.token)?;
+        let result = completion.result.map_err(|e| IoError::Failed(e.raw_os_error().unwrap_or(5)));
+        let is_sync = matches!(completion.operation, Operation::Sync { .. });
+        drop(completion.operation);
+        let done = result.and_then(|count| match reading {
+            None if is_sync => Ok(IoDone::Synced),
+            None => Ok(IoDone::Written),
+            Some((_, len)) if count < len => Err(IoError::Short(count as u32)),
+            Some((reader, len)) => {
+                reader.settled(0..len).map(|s| IoDone::Read(Bytes::from_owner(s))).ok_or(IoError::Mismatch)
+            }
+        });
+        Some((id, done))
+    }
+}
+
+/// The error with the paths of the devices that it numbers.
+fn with_paths(error: &store::OpenError, paths: &[PathBuf]) -> String {
+    let mut text = error.to_string();
+    for (i, path) in paths.iter().enumerate() {
+        text = text.replace(&format!("device {i}"), &path.display().to_string());
+    }
+    text
+}
+
+fn random() -> io::Result<u128> {
+    let mut bytes = [0; 16];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(u128::from_le_bytes(bytes))
+}

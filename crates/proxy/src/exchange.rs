@@ -1,0 +1,347 @@
+//! One request, from its parsed head to its accounted end: the questions that are asked, in the order in which they
+//! are asked. Read this file first.
+//!
+//! What must hold: a request is answered exactly once; whatever it is answered with has been allowed by `semantics`;
+//! the connection goes on only if both message bodies ended where their framing said. No header is looked at here and
+//! no byte is moved.
+
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::time::Instant;
+
+use semantics::cache_status::{CacheStatus, Forward, Forwarded, Outcome as Handled};
+use semantics::reuse::{Reuse, may_reuse};
+use wire::framing::RequestBody;
+use wire::{RequestHead, Version};
+
+use crate::access_log::Entry;
+use crate::body::{Framing, Inbound};
+use crate::buffers::Window;
+use crate::collapse::Role;
+use crate::connection::Client;
+use crate::fetch::{self, Stale};
+use crate::fill::Decision;
+use crate::hit::{self, AtOnce, Serving};
+use crate::lookup::{self, Found};
+use crate::metrics::RequestResult;
+use crate::request::{self, Request};
+use crate::respond::{self, Made, Persistence};
+use crate::stream;
+use crate::tunnel;
+use crate::worker::Worker;
+
+/// What becomes of the connection.
+pub enum After {
+    /// It goes on; so many bytes behind the head belonged to the request.
+    KeepAlive {
+        /// Bytes behind the head.
+        consumed: usize,
+    },
+    /// It goes on with what this window holds.
+    Continue(Window),
+    /// It ends after what the client still sends has been thrown away.
+    Close,
+    /// It ends now.
+    Gone,
+}
+
+/// How a request ended.
+pub struct Outcome {
+    /// The status code sent.
+    pub status: u16,
+    /// The result in one word.
+    pub result: RequestResult,
+    /// The reason in one word.
+    pub reason: Option<&'static str>,
+    /// Body bytes sent.
+    pub body_bytes: u64,
+    /// Whether the response went out whole.
+    pub complete: bool,
+    /// Whether the end of the connection is what ends the response.
+    pub ends_connection: bool,
+}
+
+impl Outcome {
+    /// A response that went out whole.
+    #[must_use]
+    pub fn new(status: u16, result: RequestResult) -> Self {
+        Self { status, result, reason: None, body_bytes: 0, complete: true, ends_connection: false }
+    }
+
+    /// With a reason.
+    #[must_use]
+    pub fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+}
+
+/// How often a request looks again after another's fetch has ended, before it asks the origin by itself.
+const ROUNDS: usize = 4;
+
+/// One request under way.
+pub struct Exchange<'x> {
+    /// The thread's own.
+    pub worker: &'x Rc<Worker>,
+    /// Who asks.
+    pub client: &'x Client,
+    /// For what.
+    pub request: &'x Request<'x>,
+    /// The request body, as long as it has not been used.
+    pub body: Option<Inbound>,
+    /// What was received behind the head: for a tunnel, its first bytes.
+    pub behind: &'x [u8],
+}
+
+/// Answers one request. `behind` is what was received behind its head.
+pub async fn run(
+    worker: &Rc<Worker>,
+    client: &Client,
+    head: &RequestHead<'_>,
+    behind: &[u8],
+    started: Instant,
+) -> After {
+    let request = match Request::new(worker, client.mode, head, started) {
+        Ok(request) => request,
+        Err(refusal) => {
+            respond::refused(worker, client, refusal, started).await;
+            return After::Close;
+        }
+    };
+    // What takes longer than one call has a future of its own, so that an idle connection is small.
+    let outcome = match hit::at_once(worker, client, &request) {
+        AtOnce::Sent(outcome) => outcome,
+        AtOnce::Partly(outcome, rest) => Box::pin(send_rest(worker, client, outcome, rest)).await,
+        AtOnce::No => return Box::pin(in_full(worker, client, &request, behind)).await,
+    };
+    account(worker, client, Some(&request), &outcome, started);
+    if outcome.complete && request.keep_alive { After::KeepAlive { consumed: 0 } } else { After::Gone }
+}
+
+async fn send_rest(worker: &Rc<Worker>, client: &Client, outcome: Outcome, rest: Vec<u8>) -> Outcome {
+    let _occupied = worker.occupied();
+    let limit = worker.shared.settings.timeouts.client_send;
+    let sent = pump::memory::send(&client.socket, &rest, false, &client.watch, limit).await;
+    Outcome { complete: sent.is_ok(), ..outcome }
+}
+
+async fn in_full(worker: &Rc<Worker>, client: &Client, request: &Request<'_>, behind: &[u8]) -> After {
+    let _occupied = worker.occupied();
+    let body = inbound(worker, request, behind);
+    let mut exchange = Exchange { worker, client, request, body, behind };
+    let outcome = exchange.answer().await;
+    account(worker, client, Some(request), &outcome, request.started);
+    if !outcome.complete {
+        client.socket.abort_on_close();
+        return After::Gone;
+    }
+    exchange.after(outcome.ends_connection).await
+}
+
+/// The request body, with what of it has been received already.
+fn inbound(worker: &Rc<Worker>, request: &Request<'_>, behind: &[u8]) -> Option<Inbound> {
+    let framing = match request.body {
+        RequestBody::None | RequestBody::Length(0) => return None,
+        RequestBody::Length(length) => Framing::Length(length),
+        RequestBody::Chunked => Framing::Chunked(Box::new(wire::chunked::ChunkedDecoder::new(
+            &worker.shared.wire_limits,
+        ))),
+    };
+    let mut window = worker.buffers.window();
+    window.append(behind);
+    Some(Inbound::new(framing, window))
+}
+
+impl Exchange<'_> {
+    async fn answer(&mut self) -> Outcome {
+        if let Err(denied) = request::admit(self.worker, self.client, self.request) {
+            return self.made(&Made::denied(denied)).await;
+        }
+        if self.request.head.method == "CONNECT" {
+            return tunnel::connect(self).await;
+        }
+        if self.request.is_upgrade() {
+            return tunnel::upgrade(self).await;
+        }
+        if !self.request.may_use_stored() {
+            return fetch::alone(self, Forward::Method, None).await;
+        }
+        self.from_cache().await
+    }
+
+    /// `GET` and `HEAD`: from the cache if it may be, else from whoever fetches it, else from the origin.
+    async fn from_cache(&mut self) -> Outcome {
+        let mut collapsed = false;
+        for _ in 0..ROUNDS {
+            let found = lookup::find(self.worker, self.request).await;
+            match self.from_stored(&found, collapsed).await {
+                ControlFlow::Break(outcome) => return outcome,
+                ControlFlow::Continue((why, stale)) => {
+                    if self.request.traits.only_if_cached() {
+                        return self.made(&Made::not_cached()).await;
+                    }
+                    if !self.may_share(&found) {
+                        return fetch::alone(self, why, stale).await;
+                    }
+                    match self.from_fill(&found, why, stale).await {
+                        ControlFlow::Break(outcome) => return outcome,
+                        ControlFlow::Continue(()) => collapsed = true,
+                    }
+                }
+            }
+        }
+        fetch::alone(self, Forward::Miss, None).await
+    }
+
+    /// Serves what was found, if it may be served; otherwise says why not, and what there is to validate.
+    async fn from_stored(
+        &mut self,
+        found: &Found,
+        collapsed: bool,
+    ) -> ControlFlow<Outcome, (Forward, Option<Stale>)> {
+        let Some(response) = &found.response else {
+            return ControlFlow::Continue((found.absence, None));
+        };
+        let now = self.request.now;
+        let serving = match may_reuse(&self.request.traits, &response.head.stored, now) {
+            Reuse::Fresh { ttl, .. } if collapsed => Serving::collapsed(ttl),
+            Reuse::Fresh { ttl, .. } => Serving::fresh(ttl),
+            Reuse::Stale { staleness, why, revalidate, .. } => {
+                if revalidate {
+                    fetch::revalidate_in_background(self, found);
+                }
+                Serving::stale(staleness, why.word())
+            }
+            Reuse::Validate { why } => {
+                return ControlFlow::Continue((why.forward(), Some(Stale::new(response))));
+            }
+        };
+        match hit::serve(self, response, &serving).await {
+            Some(outcome) => ControlFlow::Break(outcome),
+            // Its bytes could not be had: a miss.
+            None => ControlFlow::Continue((Forward::Miss, None)),
+        }
+    }
+
+    /// Whether other requests may wait for this one's response.
+    fn may_share(&self, found: &Found) -> bool {
+        let request = self.request;
+        !request.is_head()
+            && self.body.is_none()
+            && !request.traits.directives.no_store
+            && !fetch::wants_part(request)
+            && !self.worker.shared.collapse.is_unshareable(found.hash, request.now.0)
+    }
+
+    /// Joins the fetch that is under way, or leads one.
+    async fn from_fill(
+        &mut self,
+        found: &Found,
+        why: Forward,
+        stale: Option<Stale>,
+    ) -> ControlFlow<Outcome> {
+        let shared = &self.worker.shared;
+        let fill = match shared.collapse.enter(found.hash, self.request.hash) {
+            Role::Leader(ticket) => {
+                // Another's fetch may have ended between the lookup and here.
+                if stale.is_none() && found.response.is_none() && shared.cache.may_have(found.hash) {
+                    return ControlFlow::Continue(());
+                }
+                return ControlFlow::Break(fetch::lead(self, found, ticket, why, stale).await);
+            }
+            Role::Follower(fill) => fill,
+        };
+        match fill.decided().await {
+            Decision::Stream(follower) if follower.fits(shared, self.request) => {
+                ControlFlow::Break(stream::follow(self, follower, why).await)
+            }
+            Decision::Stream(_) | Decision::Done(None) => ControlFlow::Continue(()),
+            Decision::Done(Some(response)) => {
+                let serving = Serving::collapsed(response.head.stored.ttl(self.request.now));
+                match hit::serve(self, &response, &serving).await {
+                    Some(outcome) => ControlFlow::Break(outcome),
+                    None => ControlFlow::Continue(()),
+                }
+            }
+            Decision::Released(_) => ControlFlow::Break(fetch::alone(self, why, stale).await),
+            Decision::Failed(word) => match fetch::serve_stale_on_error(self, stale.as_ref()).await {
+                Some(outcome) => ControlFlow::Break(outcome),
+                None => ControlFlow::Break(self.made(&Made::collapsed_failure(word)).await),
+            },
+        }
+    }
+
+    /// Sends a response made here.
+    pub async fn made(&self, made: &Made) -> Outcome {
+        let status = CacheStatus { outcome: Handled::Generated, detail: Some(made.word) };
+        let head_only = self.request.is_head();
+        respond::send_made(self.worker, self.client, made, &status, self.persistence(), head_only).await
+    }
+
+    /// What the response says of the connection.
+    #[must_use]
+    pub fn persistence(&self) -> Persistence {
+        let keep = self.request.keep_alive && !self.worker.draining.get();
+        Persistence { version: self.request.head.version, keep }
+    }
+
+    /// How a body of unknown length is sent to this client.
+    #[must_use]
+    pub fn is_chunking(&self) -> bool {
+        self.request.head.version == Version::Http11
+    }
+
+    /// `Cache-Status` of a response that came from the origin.
+    #[must_use]
+    pub fn forwarded(why: Forward) -> Forwarded {
+        Forwarded::because(why)
+    }
+
+    /// Decides about the connection once the response is out.
+    async fn after(self, response_ends_connection: bool) -> After {
+        let keep = self.persistence().keep && !response_ends_connection;
+        match self.body {
+            _ if !keep && response_ends_connection => After::Gone,
+            None if !keep => After::Gone,
+            Some(_) if !keep => After::Close,
+            None => After::KeepAlive { consumed: 0 },
+            Some(body) => match hit::drain(self.worker, self.client, body).await {
+                Some(window) => After::Continue(window),
+                None => After::Close,
+            },
+        }
+    }
+}
+
+/// Counts and logs a request that has ended.
+pub fn account(
+    worker: &Rc<Worker>,
+    client: &Client,
+    request: Option<&Request<'_>>,
+    outcome: &Outcome,
+    started: Instant,
+) {
+    let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    worker.metrics.request(outcome.result, nanos);
+    let mut log = worker.log.borrow_mut();
+    if !log.is_on() {
+        return;
+    }
+    let field = |name| request.and_then(|r| r.head.fields.get(name));
+    log.log(&Entry {
+        at_millis: worker.now_millis(),
+        nanos,
+        client: client.peer,
+        method: request.map_or(b"-", |r| r.head.method.as_bytes()),
+        target: request.map_or(b"-", |r| r.head.target.as_bytes()),
+        host: request.map_or(b"", |r| &r.authority),
+        version: request.map_or(Version::Http11, |r| r.head.version),
+        status: outcome.status,
+        body_bytes: outcome.body_bytes,
+        result: outcome.result,
+        reason: outcome.reason,
+        origin: None,
+        referer: field("referer"),
+        user_agent: field("user-agent"),
+        content_type: None,
+    });
+}

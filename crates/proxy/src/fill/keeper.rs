@@ -1,0 +1,142 @@
+//! Puts what is complete into the store: small responses at once, large ones extent by extent, new heads for old bodies.
+//!
+//! What must hold: a purge that came while a response was on its way wins, however the two interleave.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use store::{At, Crc32c, Declined, Outbox, WrittenExtent};
+
+use super::Promised;
+use crate::lookup::Response;
+use crate::object::{self, Body, Content, Head, Object, Variants};
+use crate::request::Request;
+use crate::worker::Worker;
+
+/// Bodies up to this are stored inside their record.
+pub const SMALL_BYTES: u64 = 16 * 1024;
+
+/// Stores a small response; gives it ready to be served, stored or not.
+#[must_use]
+pub fn keep_small(worker: &Rc<Worker>, promised: &Promised, body: Box<[u8]>, unwanted: bool) -> Response {
+    let place = match unwanted {
+        true => None,
+        false => keep_small_text(worker, promised, &promised.head.text, &body),
+    };
+    let content = Content::Response(Arc::clone(&promised.head), Body::Memory(body));
+    let object = Arc::new(Object { key: promised.key.clone(), content, place });
+    Response { hash: promised.hash, object, head: Arc::clone(&promised.head) }
+}
+
+/// Stores a small response whose head has this text.
+pub fn keep_small_text(
+    worker: &Rc<Worker>,
+    promised: &Promised,
+    text: &[u8],
+    body: &[u8],
+) -> Option<store::Place> {
+    let cache = &worker.shared.cache;
+    let head = object::encode_response(promised.head.stored.times_without_age(), text);
+    let mut out = Outbox::new();
+    let place = told(cache.store.put_inline(promised.hash, &promised.key, &head, body, &mut out));
+    worker.disk.carry_out(out);
+    // An older version may be in memory.
+    cache.memory.remove(promised.hash);
+    place
+}
+
+/// Stores the record of a large response whose extents are on their devices.
+pub fn keep_large(worker: &Rc<Worker>, promised: &Promised, text: &[u8], extents: &[WrittenExtent]) {
+    let head = object::encode_response(promised.head.stored.times_without_age(), text);
+    let mut out = Outbox::new();
+    let store = &worker.shared.cache.store;
+    told(store.put_extents(promised.hash, &promised.key, &head, extents, &mut out));
+    worker.disk.carry_out(out);
+    worker.shared.cache.memory.remove(promised.hash);
+}
+
+/// Notes which request fields the resource varies on.
+pub fn note_variants(worker: &Rc<Worker>, request: &Request<'_>, variants: Variants) {
+    let cache = &worker.shared.cache;
+    let head = object::encode_variants(&variants);
+    let mut out = Outbox::new();
+    let place = told(cache.store.put_inline(request.hash, &request.key, &head, &[], &mut out));
+    worker.disk.carry_out(out);
+    let object = Object { key: request.key.clone().into(), content: Content::Variants(variants), place };
+    cache.memory.put(request.hash, Arc::new(object));
+}
+
+/// The stored response with a new head, in the store too.
+#[must_use]
+pub fn refresh(worker: &Rc<Worker>, old: &Response, head: &Arc<Head>) -> Response {
+    let fresh = with_head(old, Arc::clone(head));
+    if let Some(place) = old.object.place {
+        let (worker, fresh) = (Rc::clone(worker), fresh.clone());
+        // The record of the old head may have to be read from a device first.
+        tokio::task::spawn_local(async move { refresh_record(&worker, &fresh, place).await });
+    }
+    worker.shared.cache.memory.put(fresh.hash, Arc::clone(&fresh.object));
+    fresh
+}
+
+async fn refresh_record(worker: &Rc<Worker>, fresh: &Response, place: store::Place) {
+    let store = &worker.shared.cache.store;
+    let bytes: Bytes = match store.at(&place) {
+        Some(At::Buffered(bytes)) => bytes,
+        Some(At::Device(lease)) => match worker.disk.read(&lease).await {
+            Ok(bytes) => bytes,
+            Err(_) => return,
+        },
+        None => return,
+    };
+    let Ok(record) = store.record(&place, &bytes) else { return };
+    let head = object::encode_response(fresh.head.stored.times_without_age(), &fresh.head.text);
+    let mut out = Outbox::new();
+    told(store.refresh(fresh.hash, &place, &record, &head, &mut out));
+    worker.disk.carry_out(out);
+}
+
+/// The stored response with another head, for this request only.
+#[must_use]
+pub fn with_head(old: &Response, head: Arc<Head>) -> Response {
+    let body = match old.body() {
+        Some(Body::Memory(bytes)) => Body::Memory(bytes.clone()),
+        Some(Body::Device(body)) => Body::Device(body.again()),
+        None => Body::Memory(Box::default()),
+    };
+    let content = Content::Response(Arc::clone(&head), body);
+    let object = Object { key: old.object.key.clone(), content, place: old.object.place };
+    Response { hash: old.hash, object: Arc::new(object), head }
+}
+
+/// Reserves space for an extent, writes it there and gives the proof.
+///
+/// # Errors
+/// Why the store will not have it.
+pub async fn write_extent(
+    worker: &Rc<Worker>,
+    promised: &Promised,
+    bytes: Bytes,
+    length: usize,
+) -> Result<WrittenExtent, Declined> {
+    let store = &worker.shared.cache.store;
+    let mut out = Outbox::new();
+    let reserved = store.reserve_extent(promised.hash, length as u32, &mut out);
+    worker.disk.carry_out(out);
+    let reservation = reserved?;
+    let mut crc = Crc32c::new();
+    crc.update(bytes.get(..length).unwrap_or_default());
+    match worker.disk.write(reservation.place(), bytes).await {
+        Ok(()) => Ok(reservation.written(crc.value())),
+        Err(error) => {
+            tracing::warn!(device = reservation.place().device.0, %error, "write failed");
+            reservation.failed();
+            Err(Declined::DeviceRetired)
+        }
+    }
+}
+
+fn told(outcome: Result<store::Place, Declined>) -> Option<store::Place> {
+    outcome.inspect_err(|why| tracing::debug!(reason = why.word(), "not stored")).ok()
+}

@@ -1,0 +1,75 @@
+//! Accepts connections on one listening socket of one worker.
+//!
+//! What must hold: accepting yields to established connections (at most [`ACCEPTS_A_TURN`] at once, overload-facts);
+//! a lack of descriptors pauses it and is reported, it does not spin; it ends when the process drains.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+
+use crate::connection;
+use crate::settings::Listen;
+use crate::worker::Worker;
+
+/// Connections accepted before established ones get their turn.
+const ACCEPTS_A_TURN: usize = 16;
+
+/// Pause when the kernel has no descriptor or memory for another connection.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Starts accepting.
+///
+/// # Errors
+/// When the runtime refuses the listener.
+pub fn start(worker: &Rc<Worker>, listen: Listen, listener: TcpListener) -> io::Result<()> {
+    let listener = sys::watched::watch(listener)?;
+    tokio::task::spawn_local(accept_until_stopped(Rc::clone(worker), listen, listener));
+    Ok(())
+}
+
+async fn accept_until_stopped(worker: Rc<Worker>, listen: Listen, listener: AsyncFd<TcpListener>) {
+    let mut stopping = worker.shared.stopping.clone();
+    tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stop| *stop) => {}
+        () = accept(&worker, listen, &listener) => {}
+    }
+}
+
+async fn accept(worker: &Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpListener>) {
+    loop {
+        let Ok(mut guard) = listener.readable().await else { return };
+        for _ in 0..ACCEPTS_A_TURN {
+            match guard.try_io(|fd| fd.get_ref().accept()) {
+                Err(_would_block) => break,
+                Ok(Ok((stream, peer))) => begin(worker, listen, stream, peer),
+                Ok(Err(error)) => {
+                    if !is_about_one_connection(&error) {
+                        tracing::warn!(%error, address = %listen.address, "cannot accept; pausing");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    break;
+                }
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn begin(worker: &Rc<Worker>, listen: Listen, stream: TcpStream, peer: SocketAddr) {
+    match connection::Client::new(worker, listen.mode, stream, peer) {
+        Ok(client) => {
+            tokio::task::spawn_local(connection::serve(Rc::clone(worker), client));
+        }
+        Err(error) => tracing::debug!(%error, %peer, "connection lost before its first byte"),
+    }
+}
+
+/// Errors of `accept` that concern the connection that was to be accepted, not the listener.
+fn is_about_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}

@@ -1,0 +1,93 @@
+//! From a request to the stored response that matches it: key, then variant (RFC 9111 §2, §4.1).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use semantics::cache_status::Forward;
+use store::KeyHash;
+
+use crate::object::{Body, Content, Head, Object};
+use crate::request::Request;
+use crate::worker::Worker;
+
+/// What a lookup gives.
+pub struct Found {
+    /// Key of the variant where the resource is known to vary, else of the resource.
+    pub key: Vec<u8>,
+    /// Its hash: what a fetch is collapsed under.
+    pub hash: KeyHash,
+    /// The stored response.
+    pub response: Option<Response>,
+    /// Why there is none.
+    pub absence: Forward,
+}
+
+/// A stored response.
+#[derive(Clone)]
+pub struct Response {
+    /// Its hash.
+    pub hash: KeyHash,
+    /// The object.
+    pub object: Arc<Object>,
+    /// Its head.
+    pub head: Arc<Head>,
+}
+
+impl Response {
+    /// The response in `object`, if that is one.
+    #[must_use]
+    pub fn of(hash: KeyHash, object: Arc<Object>) -> Option<Self> {
+        let head = match &object.content {
+            Content::Response(head, _) => Arc::clone(head),
+            Content::Variants(_) => return None,
+        };
+        Some(Self { hash, object, head })
+    }
+
+    /// Its body.
+    #[must_use]
+    pub fn body(&self) -> Option<&Body> {
+        match &self.object.content {
+            Content::Response(_, body) => Some(body),
+            Content::Variants(_) => None,
+        }
+    }
+}
+
+/// Looks the request up in memory and store.
+pub async fn find(worker: &Rc<Worker>, request: &Request<'_>) -> Found {
+    let shared = &worker.shared;
+    let found = shared.cache.find(&worker.disk, request.hash, &request.key, &shared.policy).await;
+    let Some(object) = found else {
+        return Found::nothing(request.key.clone(), request.hash, Forward::UriMiss);
+    };
+    let Content::Variants(variants) = &object.content else {
+        return Found::something(request.key.clone(), request.hash, object);
+    };
+    let (key, hash) = request.variant(shared, variants);
+    match shared.cache.find(&worker.disk, hash, &key, &shared.policy).await {
+        Some(object) => Found::something(key, hash, object),
+        None => Found::nothing(key, hash, Forward::VaryMiss),
+    }
+}
+
+/// The same from memory alone, without waiting.
+#[must_use]
+pub fn find_in_memory(worker: &Worker, request: &Request<'_>) -> Option<Arc<Object>> {
+    let shared = &worker.shared;
+    let object = shared.cache.memory.get(request.hash, &request.key)?;
+    let Content::Variants(variants) = &object.content else { return Some(object) };
+    let (key, hash) = request.variant(shared, variants);
+    shared.cache.memory.get(hash, &key)
+}
+
+impl Found {
+    fn nothing(key: Vec<u8>, hash: KeyHash, absence: Forward) -> Self {
+        Self { key, hash, response: None, absence }
+    }
+
+    fn something(key: Vec<u8>, hash: KeyHash, object: Arc<Object>) -> Self {
+        let response = Response::of(hash, object);
+        Self { key, hash, response, absence: Forward::Miss }
+    }
+}

@@ -1,0 +1,308 @@
+//! A stored response, ready to be sent again: its head with what the caching rules need to know of it, and where its
+//! body is. Also the form in which the head rests in the store.
+//!
+//! What must hold: the head's text is what a client receives, except for the fields that change with each response
+//! (`Age`, `Cache-Status`, `Connection`) and the blank line, which are added when it is sent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use semantics::{Policy, Stored, Times, UnixSeconds};
+use store::{ExtentRef, Place};
+use wire::{Fields, Parsed, ResponseHead};
+
+/// What a key leads to.
+pub struct Object {
+    /// The whole cache key, with the variant where there is one.
+    pub key: Box<[u8]>,
+    /// The content.
+    pub content: Content,
+    /// Where the store keeps it; `None` where it does not.
+    pub place: Option<Place>,
+}
+
+/// Either a response, or the note that the resource has several.
+pub enum Content {
+    /// A response.
+    Response(Arc<Head>, Body),
+    /// The resource varies: which stored response fits depends on these request fields (RFC 9111 §4.1).
+    Variants(Variants),
+}
+
+/// A stored response head.
+pub struct Head {
+    /// What the caching rules know of it.
+    pub stored: Stored,
+    /// Status line and field lines, each with its CRLF, without the blank line.
+    pub text: Box<[u8]>,
+}
+
+/// Where a stored body is.
+pub enum Body {
+    /// In memory.
+    Memory(Box<[u8]>),
+    /// On devices.
+    Device(DeviceBody),
+}
+
+/// A body in extents.
+pub struct DeviceBody {
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its pieces in order.
+    pub extents: Box<[DeviceExtent]>,
+    /// Whether the store has been told that all of them are good.
+    pub noted: Once,
+}
+
+/// A fact that turns true once.
+#[derive(Default)]
+pub struct Once(AtomicBool);
+
+impl Once {
+    /// One that already has, or has not yet.
+    #[must_use]
+    pub fn new(already: bool) -> Self {
+        Self(AtomicBool::new(already))
+    }
+
+    /// Whether it has.
+    #[must_use]
+    pub fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// It does.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl DeviceBody {
+    /// The extent that holds the byte at `offset`, and where in it that is.
+    #[must_use]
+    pub fn extent_at(&self, offset: u64) -> Option<(usize, u64)> {
+        let mut start = 0;
+        for (i, extent) in self.extents.iter().enumerate() {
+            let end = start + u64::from(extent.at.len);
+            if offset < end {
+                return Some((i, offset - start));
+            }
+            start = end;
+        }
+        None
+    }
+
+    /// The same body, for another head.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let extents = self.extents.iter().map(|e| DeviceExtent::new(e.at, e.is_verified())).collect();
+        Self { length: self.length, extents, noted: Once::new(self.noted.get()) }
+    }
+
+    /// Whether every extent is known to be good.
+    #[must_use]
+    pub fn is_verified(&self) -> bool {
+        self.extents.iter().all(DeviceExtent::is_verified)
+    }
+}
+
+/// A piece of a body.
+pub struct DeviceExtent {
+    /// Where it is, and its checksum.
+    pub at: ExtentRef,
+    /// Whether its bytes were written or checked by this process.
+    pub verified: Once,
+}
+
+/// The request fields that a resource's responses depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variants {
+    /// Field names, lower case, sorted.
+    pub names: semantics::VaryNames,
+    /// Part of the key of each variant; new with each note, so that variants of a purged resource stay unreachable.
+    pub generation: u64,
+}
+
+impl Object {
+    /// Bytes of memory that the object occupies, beside the fixed overhead of an entry.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let content = match &self.content {
+            Content::Response(head, body) => head.memory_bytes() + body.memory_bytes(),
+            Content::Variants(variants) => variants.names.as_str().len(),
+        };
+        size_of::<Self>() + self.key.len() + content
+    }
+}
+
+impl Head {
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.text.len()
+    }
+
+    /// The head as parsed again from its text, for the rarer questions.
+    #[must_use]
+    pub fn parsed<'a>(&self, complete: &'a [u8]) -> Option<ResponseHead<'a>> {
+        match wire::parse::response(complete, &STORED_LIMITS) {
+            Ok(Parsed::Complete { head, .. }) => Some(head),
+            _ => None,
+        }
+    }
+
+    /// The text with its blank line, for [`Self::parsed`].
+    #[must_use]
+    pub fn complete(&self) -> Vec<u8> {
+        let mut complete = Vec::with_capacity(self.text.len() + 2);
+        complete.extend_from_slice(&self.text);
+        complete.extend_from_slice(b"\r\n");
+        complete
+    }
+}
+
+impl Body {
+    /// Its length in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::Device(body) => body.length,
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Memory(bytes) => bytes.len(),
+            Self::Device(body) => body.extents.len() * size_of::<DeviceExtent>(),
+        }
+    }
+}
+
+impl DeviceExtent {
+    /// The extent at that place.
+    #[must_use]
+    pub fn new(at: ExtentRef, verified: bool) -> Self {
+        Self { at, verified: Once::new(verified) }
+    }
+
+    /// Whether its bytes are known to be good.
+    #[must_use]
+    pub fn is_verified(&self) -> bool {
+        self.verified.get()
+    }
+
+    /// Notes that they are.
+    pub fn set_verified(&self) {
+        self.verified.set();
+    }
+}
+
+/// Heads that were accepted once are accepted again, whatever the limits have become.
+const STORED_LIMITS: wire::Limits = wire::Limits {
+    head_bytes: 1 << 20,
+    fields: wire::limits::FIELDS_MAX,
+    target_bytes: 1 << 20,
+    field_line_bytes: 1 << 20,
+    trailer_bytes: 0,
+    extension_bytes: 0,
+};
+
+/// First byte of a head in the store.
+const FORM: u8 = 1;
+const RESPONSE: u8 = b'R';
+const VARIANTS: u8 = b'V';
+/// Form, kind, and two moments (or a generation and nothing).
+const PREFIX_BYTES: usize = 2 + 8 + 8;
+
+/// The head of a response as it rests in the store.
+#[must_use]
+pub fn encode_response(times: Times, text: &[u8]) -> Vec<u8> {
+    encode(RESPONSE, times.requested_at.0, times.received_at.0, text)
+}
+
+/// The note that a resource varies, as it rests in the store.
+#[must_use]
+pub fn encode_variants(variants: &Variants) -> Vec<u8> {
+    encode(VARIANTS, variants.generation, 0, variants.names.as_str().as_bytes())
+}
+
+fn encode(kind: u8, first: u64, second: u64, rest: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(PREFIX_BYTES + rest.len());
+    out.extend_from_slice(&[FORM, kind]);
+    out.extend_from_slice(&first.to_le_bytes());
+    out.extend_from_slice(&second.to_le_bytes());
+    out.extend_from_slice(rest);
+    out
+}
+
+/// A stored head, read back.
+pub enum Decoded {
+    /// A response's.
+    Response(Head),
+    /// The note that a resource varies.
+    Variants(Variants),
+}
+
+/// Reads a head from the store; `None` when it is of a form that this version does not know.
+#[must_use]
+pub fn decode(bytes: &[u8], policy: &Policy) -> Option<Decoded> {
+    let (prefix, rest) = bytes.split_at_checked(PREFIX_BYTES)?;
+    let number = |at: usize| prefix.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+    let (first, second) = (number(2)?, number(10)?);
+    match prefix {
+        [FORM, RESPONSE, ..] => {
+            let times = Times { requested_at: UnixSeconds(first), received_at: UnixSeconds(second) };
+            Head::from_text(rest, times, policy).map(Decoded::Response)
+        }
+        [FORM, VARIANTS, ..] => {
+            let names = semantics::VaryNames::parse(std::str::from_utf8(rest).ok()?);
+            Some(Decoded::Variants(Variants { names, generation: first }))
+        }
+        _ => None,
+    }
+}
+
+impl Head {
+    /// The head with this text, received at `times`.
+    #[must_use]
+    pub fn from_text(text: &[u8], times: Times, policy: &Policy) -> Option<Self> {
+        let complete = [text, b"\r\n"].concat();
+        let parsed = wire::parse::response(&complete, &STORED_LIMITS);
+        let Ok(Parsed::Complete { head, .. }) = parsed else { return None };
+        Some(Self { stored: Stored::from_head(&head, times, policy), text: text.into() })
+    }
+}
+
+/// Writes the text of a head that is to be stored: everything end-to-end, our `Via`, the length where it is known, and
+/// a `Date` where the origin sent none (RFC 9110 §6.6.1).
+#[must_use]
+pub fn stored_text(
+    status: u16,
+    reason: &[u8],
+    fields: &Fields<'_>,
+    length: Option<u64>,
+    via: &str,
+    received_at: u64,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    wire::write::status_line(&mut out, status, reason);
+    for field in wire::fields::end_to_end(fields) {
+        let ours = field.name.eq_ignore_ascii_case("via") && field.value == via.as_bytes();
+        if !ours && !is_per_response(field.name) {
+            wire::write::field(&mut out, field.name, field.value);
+        }
+    }
+    if !fields.contains("date") {
+        wire::write::field(&mut out, "Date", &wire::date::format(received_at));
+    }
+    wire::write::field(&mut out, "Via", via.as_bytes());
+    if let Some(length) = length {
+        wire::write::field_decimal(&mut out, "Content-Length", length);
+    }
+    out
+}
+
+/// Fields that are written anew with each response.
+fn is_per_response(name: &str) -> bool {
+    name.eq_ignore_ascii_case("age") || name.eq_ignore_ascii_case("content-length")
+}

@@ -1,0 +1,224 @@
+//! One request to an origin, and the head of its response.
+//!
+//! What must hold: the request goes out once, except that one which can be replayed goes out a second time when a
+//! reused connection turns out dead; interim responses (1xx) reach the client before the final one; a response that
+//! comes before the request body is through ends the sending of it.
+
+use std::rc::Rc;
+
+use pump::{Socket, Watch};
+use wire::{HeadScan, Version};
+
+use super::pool::Connection;
+use super::{Endpoint, OriginError};
+use crate::body::Inbound;
+use crate::buffers::Window;
+use crate::connection::Client;
+use crate::outbound::{Outbound, Outgoing, Unfinished};
+use crate::worker::Worker;
+
+/// What is to be asked.
+pub struct Ask<'a> {
+    /// Whom, in the order in which to try.
+    pub endpoints: &'a [Rc<Endpoint>],
+    /// The request head as it goes out, blank line included.
+    pub head: &'a [u8],
+    /// The request body and how it goes out.
+    pub body: Option<(&'a mut Inbound, Outgoing)>,
+    /// Whether the request may go out twice: an idempotent method, and no body that is used up by sending it.
+    pub replayable: bool,
+    /// The client that interim responses go to, and its version.
+    pub client: Option<(&'a Client, Version)>,
+}
+
+/// A response whose head, and perhaps more, is in the window.
+pub struct Answer {
+    /// Where the rest will come from.
+    pub connection: Connection,
+    /// Begins with the whole head of a final response.
+    pub window: Window,
+    /// Whether the request body was sent to its end; otherwise the connection is of no further use.
+    pub request_sent: bool,
+}
+
+/// Asks, and waits for the response head.
+///
+/// # Errors
+/// Why there is none.
+pub async fn ask(worker: &Rc<Worker>, watch: &Watch, mut ask: Ask<'_>) -> Result<Answer, OriginError> {
+    let connection = any_connection(worker, watch, ask.endpoints).await?;
+    let again = connection.reused && ask.replayable;
+    let endpoint = Rc::clone(&connection.endpoint);
+    match attempt(worker, watch, connection, &mut ask).await {
+        Err(error) if again && error.is_stale_connection() => {
+            let fresh = worker.origins.new_connection(&endpoint, watch).await?;
+            attempt(worker, watch, fresh, &mut ask).await
+        }
+        outcome => outcome,
+    }
+}
+
+/// A connection to the first of `endpoints` that takes one.
+async fn any_connection(
+    worker: &Rc<Worker>,
+    watch: &Watch,
+    endpoints: &[Rc<Endpoint>],
+) -> Result<Connection, OriginError> {
+    let mut last = OriginError::NoOrigin;
+    for endpoint in endpoints {
+        match worker.origins.connection(endpoint, watch).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => {
+                tracing::warn!(origin = %endpoint, %error, "no connection");
+                last = error;
+            }
+        }
+    }
+    Err(last)
+}
+
+async fn attempt(
+    worker: &Rc<Worker>,
+    watch: &Watch,
+    connection: Connection,
+    ask: &mut Ask<'_>,
+) -> Result<Answer, OriginError> {
+    worker.metrics.origin_request();
+    let mut window = worker.buffers.window();
+    let (socket, client) = (&connection.socket, ask.client);
+    let request_sent = match &mut ask.body {
+        None => {
+            let limit = worker.shared.settings.timeouts.origin_body;
+            pump::memory::send(socket, ask.head, false, watch, limit).await.map_err(sending_failed)?;
+            wait_for_head(worker, watch, socket, &mut window, client).await?;
+            true
+        }
+        Some((body, outgoing)) => {
+            send_and_wait(worker, watch, socket, &mut window, ask.head, (body, *outgoing), client).await?
+        }
+    };
+    Ok(Answer { connection, window, request_sent })
+}
+
+/// Sends head and body while listening for a response; gives whether the body went out whole.
+async fn send_and_wait(
+    worker: &Rc<Worker>,
+    watch: &Watch,
+    socket: &Socket,
+    window: &mut Window,
+    head: &[u8],
+    (body, outgoing): (&mut Inbound, Outgoing),
+    client: Option<(&Client, Version)>,
+) -> Result<bool, OriginError> {
+    let Some((from, _)) = client else { return Err(OriginError::ClientBody("no-client")) };
+    let timeouts = &worker.shared.settings.timeouts;
+    let means = worker.request_means();
+    let mut outbound = Outbound::new(socket, watch, timeouts.origin_body, means, head.to_vec(), outgoing);
+    let listening = worker.timers.watch();
+    let mut sending = std::pin::pin!(outbound.relay(body, &from.socket, timeouts.client_body));
+    let early = tokio::select! {
+        biased;
+        sent = &mut sending => Err(sent),
+        came = readable_head(worker, &listening, socket, window, client) => Ok(came),
+    };
+    match early {
+        Ok(came) => came.map(|()| false),
+        Err(Ok(())) => wait_for_head(worker, watch, socket, window, client).await.map(|()| true),
+        Err(Err(Unfinished::Source(word))) => Err(OriginError::ClientBody(word)),
+        // The origin may have answered and closed without reading on (413, say): look for that answer.
+        Err(Err(Unfinished::Receiver(_))) => {
+            wait_for_head(worker, watch, socket, window, client).await.map(|()| false)
+        }
+    }
+}
+
+/// Waits for the final head without a limit: while the request is being sent, its own limits hold.
+async fn readable_head(
+    worker: &Rc<Worker>,
+    watch: &Watch,
+    socket: &Socket,
+    window: &mut Window,
+    client: Option<(&Client, Version)>,
+) -> Result<(), OriginError> {
+    std::future::poll_fn(|cx| socket.poll_readable(cx)).await.map_err(OriginError::Failed)?;
+    wait_for_head(worker, watch, socket, window, client).await
+}
+
+/// Receives until a whole final response head is at the front of `window`; interim ones go to the client.
+async fn wait_for_head(
+    worker: &Rc<Worker>,
+    watch: &Watch,
+    socket: &Socket,
+    window: &mut Window,
+    client: Option<(&Client, Version)>,
+) -> Result<(), OriginError> {
+    let limit = worker.shared.settings.timeouts.origin_first_byte;
+    let arrives = async {
+        loop {
+            receive_head(worker, socket, window).await?;
+            let Some(interim) = interim_head(window, &worker.shared.wire_limits)? else { return Ok(()) };
+            if let Some((client, Version::Http11)) = client {
+                pass_interim(worker, client, &interim.line_and_fields).await;
+            }
+            window.consume(interim.len);
+        }
+    };
+    watch.within(limit, arrives).await.unwrap_or(Err(OriginError::Silent))
+}
+
+/// Receives until a whole head is at the front of `window`.
+async fn receive_head(worker: &Rc<Worker>, socket: &Socket, window: &mut Window) -> Result<(), OriginError> {
+    let limits = &worker.shared.wire_limits;
+    let mut scan = HeadScan::response();
+    while scan.advance(window.filled(), limits).map_err(OriginError::Protocol)?.is_none() {
+        if window.is_full() && !window.grow(limits.head_bytes + crate::buffers::BUFFER_BYTES) {
+            return Err(OriginError::Protocol(wire::Refusal::HeadTooLong));
+        }
+        match socket.recv(window.room(usize::MAX)).await {
+            Ok(0) => return Err(OriginError::Ended),
+            Ok(n) => window.filled_more(n),
+            Err(error) => return Err(OriginError::Failed(error)),
+        }
+    }
+    Ok(())
+}
+
+struct Interim {
+    line_and_fields: Vec<u8>,
+    len: usize,
+}
+
+/// The 1xx head at the front of `window`, if it is one. 101 is final: the connection changes its protocol.
+fn interim_head(window: &Window, limits: &wire::Limits) -> Result<Option<Interim>, OriginError> {
+    const STATUS_AT: usize = "HTTP/1.1 ".len();
+    if window.filled().get(STATUS_AT) != Some(&b'1') {
+        return Ok(None);
+    }
+    let parsed = wire::parse::response(window.filled(), limits).map_err(OriginError::Protocol)?;
+    let wire::Parsed::Complete { head, len } = parsed else { return Ok(None) };
+    if head.status == 101 || !(100..200).contains(&head.status) {
+        return Ok(None);
+    }
+    let mut out = Vec::with_capacity(len);
+    wire::write::status_line(&mut out, head.status, head.reason);
+    for field in wire::fields::end_to_end(&head.fields) {
+        wire::write::field(&mut out, field.name, field.value);
+    }
+    wire::write::end_head(&mut out);
+    Ok(Some(Interim { line_and_fields: out, len }))
+}
+
+/// A client that does not take an interim response will be found out when the final one is sent.
+async fn pass_interim(worker: &Rc<Worker>, client: &Client, head: &[u8]) {
+    let watch = worker.timers.watch();
+    let limit = worker.shared.settings.timeouts.client_send;
+    let _ = pump::memory::send(&client.socket, head, false, &watch, limit).await;
+}
+
+fn sending_failed(stopped: pump::Stopped) -> OriginError {
+    match stopped.why {
+        pump::Why::Failed(error) => OriginError::Failed(error),
+        pump::Why::Ended => OriginError::Ended,
+        pump::Why::Stalled => OriginError::Silent,
+    }
+}

@@ -1,0 +1,128 @@
+//! Connections to origins that one thread keeps for reuse.
+//!
+//! What must hold: a connection in the pool has nothing to say; one on which bytes or an end have come meanwhile is
+//! dropped when it is met. The newest is used first, so that the others can grow old and go. Bounded for each origin.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+use pump::{Socket, Watch};
+
+use super::resolve::Resolver;
+use super::{Endpoint, OriginError};
+
+/// A connection to an origin.
+pub struct Connection {
+    /// The stream.
+    pub socket: Socket,
+    /// Whom it leads to.
+    pub endpoint: Rc<Endpoint>,
+    /// Whether an earlier request was answered on it.
+    pub reused: bool,
+}
+
+struct Idle {
+    socket: Socket,
+    since: Instant,
+}
+
+/// The pool of one thread.
+pub struct Pool {
+    idle: RefCell<HashMap<Rc<Endpoint>, VecDeque<Idle>>>,
+    resolver: Resolver,
+    keep: usize,
+    keep_for: Duration,
+    connect_limit: Duration,
+}
+
+impl Pool {
+    /// A pool that keeps at most `keep` idle connections an origin, each for at most `keep_for`.
+    #[must_use]
+    pub fn new(keep: usize, keep_for: Duration, connect_limit: Duration) -> Self {
+        Self { idle: RefCell::default(), resolver: Resolver::default(), keep, keep_for, connect_limit }
+    }
+
+    /// A connection to `endpoint`: an idle one, or else a new one.
+    ///
+    /// # Errors
+    /// Why none could be made.
+    pub async fn connection(&self, endpoint: &Rc<Endpoint>, watch: &Watch) -> Result<Connection, OriginError> {
+        while let Some(socket) = self.newest_idle(endpoint) {
+            if is_quiet(&socket).await {
+                return Ok(Connection { socket, endpoint: Rc::clone(endpoint), reused: true });
+            }
+        }
+        self.new_connection(endpoint, watch).await
+    }
+
+    /// A connection to `endpoint` that nobody used before.
+    ///
+    /// # Errors
+    /// Why none could be made.
+    pub async fn new_connection(
+        &self,
+        endpoint: &Rc<Endpoint>,
+        watch: &Watch,
+    ) -> Result<Connection, OriginError> {
+        let attempt = watch.within(self.connect_limit, self.open(endpoint));
+        let socket = attempt.await.map_err(|_elapsed| OriginError::ConnectTimeout)??;
+        Ok(Connection { socket, endpoint: Rc::clone(endpoint), reused: false })
+    }
+
+    /// Takes back a connection whose last response has ended where its framing said.
+    pub fn give_back(&self, connection: Connection, now: Instant) {
+        let mut idle = self.idle.borrow_mut();
+        let kept = idle.entry(connection.endpoint).or_default();
+        if kept.len() >= self.keep {
+            kept.pop_front();
+        }
+        if self.keep > 0 {
+            kept.push_back(Idle { socket: connection.socket, since: now });
+        }
+    }
+
+    /// Drops the connections that have been idle for too long.
+    pub fn sweep(&self, now: Instant) {
+        self.idle.borrow_mut().retain(|_, kept| {
+            while kept.front().is_some_and(|idle| now.duration_since(idle.since) >= self.keep_for) {
+                kept.pop_front();
+            }
+            !kept.is_empty()
+        });
+        self.resolver.sweep(now);
+    }
+
+    fn newest_idle(&self, endpoint: &Rc<Endpoint>) -> Option<Socket> {
+        Some(self.idle.borrow_mut().get_mut(endpoint)?.pop_back()?.socket)
+    }
+
+    /// Tries the addresses in the order that the resolver prefers.
+    async fn open(&self, endpoint: &Endpoint) -> Result<Socket, OriginError> {
+        let mut last = None;
+        for address in self.resolver.addresses(endpoint).await? {
+            match connect(address).await {
+                Ok(socket) => return Ok(socket),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.map_or(OriginError::Unresolved, OriginError::Refused))
+    }
+}
+
+async fn connect(address: SocketAddr) -> io::Result<Socket> {
+    let stream = tokio::net::TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Socket::new(stream.into_std()?)
+}
+
+/// Whether nothing, not even an end, has come on an idle connection. No system call unless something was signalled.
+async fn is_quiet(socket: &Socket) -> bool {
+    poll_fn(|cx| Poll::Ready(socket.poll_readable(cx).is_pending())).await
+}

@@ -1,0 +1,208 @@
+//! Heads of responses, and the responses made here: refusals and errors.
+//!
+//! What must hold: an error made here carries `Proxy-Status` (RFC 9209), a short plain text, and nothing of the request
+//! in it; every response carries `Cache-Status` (RFC 9211).
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use semantics::CacheStatus;
+use wire::{Refusal, ResponseHead, Version};
+
+use crate::connection::Client;
+use crate::exchange::Outcome;
+use crate::metrics::RequestResult;
+use crate::origin::OriginError;
+use crate::outbound::Outgoing;
+use crate::request::Denied;
+use crate::worker::Worker;
+
+/// Our name in `Cache-Status` and `Proxy-Status`.
+pub const NAME: &str = "tidegate";
+
+/// What the client's connection does after the response.
+#[derive(Clone, Copy, Debug)]
+pub struct Persistence {
+    /// The client's version.
+    pub version: Version,
+    /// Whether the connection goes on.
+    pub keep: bool,
+}
+
+/// Ends a head: the fields that every response carries anew, and the blank line.
+pub fn finish_head(out: &mut Vec<u8>, status: &CacheStatus<'_>, outgoing: Outgoing, persistence: Persistence) {
+    out.extend_from_slice(b"Cache-Status: ");
+    status.write(out);
+    out.extend_from_slice(b"\r\n");
+    if outgoing == Outgoing::Chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    match persistence {
+        Persistence { keep: false, .. } => out.extend_from_slice(b"Connection: close\r\n"),
+        Persistence { version: Version::Http10, .. } => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+        Persistence { .. } => {}
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The front of a response head that is passed on: everything end-to-end, `Via`, and the length if there is one.
+#[must_use]
+pub fn relayed_head(worker: &Worker, response: &ResponseHead<'_>, outgoing: Outgoing) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    wire::write::status_line(&mut out, response.status, response.reason);
+    // Without a body of its own the length in the head is the resource's, and goes through as it is.
+    let keep_length = outgoing == Outgoing::None;
+    for field in wire::fields::end_to_end(&response.fields) {
+        if keep_length || !field.name.eq_ignore_ascii_case("content-length") {
+            wire::write::field(&mut out, field.name, field.value);
+        }
+    }
+    if let Outgoing::Length(length) = outgoing {
+        wire::write::field_decimal(&mut out, "Content-Length", length);
+    }
+    write_via(&mut out, response.version, &worker.shared.pseudonym);
+    out
+}
+
+/// Appends our `Via` for a message received in `version` (RFC 9110 §7.6.3).
+pub fn write_via(out: &mut Vec<u8>, version: Version, pseudonym: &str) {
+    out.extend_from_slice(match version {
+        Version::Http10 => b"Via: 1.0 ",
+        Version::Http11 => b"Via: 1.1 ",
+    });
+    out.extend_from_slice(pseudonym.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A response made here.
+pub struct Made {
+    /// Its status code.
+    pub status: u16,
+    /// The `Proxy-Status` error type (RFC 9209 §2.3).
+    pub error_type: &'static str,
+    /// The word for the log and the `detail` of `Cache-Status`.
+    pub word: &'static str,
+    /// A sentence for whoever reads it.
+    pub sentence: &'static str,
+}
+
+impl Made {
+    /// For a request that breaks the framing or syntax rules.
+    #[must_use]
+    pub fn refused(refusal: Refusal) -> Self {
+        let sentence = "The request breaks a rule of HTTP/1.1 and was not read any further.";
+        Self { status: refusal.status(), error_type: "http_request_error", word: refusal.word(), sentence }
+    }
+
+    /// For a request that is not allowed.
+    #[must_use]
+    pub fn denied(denied: Denied) -> Self {
+        let (status, word) = (denied.status(), denied.word());
+        Self { status, error_type: denied.error_type(), word, sentence: denied.sentence() }
+    }
+
+    /// For an origin that gave no usable response.
+    #[must_use]
+    pub fn origin(error: &OriginError) -> Self {
+        let sentence = match error.status() {
+            504 => "The origin server did not answer in time.",
+            400 => "The request body did not arrive.",
+            503 => "No origin server is available.",
+            _ => "The origin server gave no usable response.",
+        };
+        Self { status: error.status(), error_type: error.word(), word: error.detail(), sentence }
+    }
+
+    /// For `only-if-cached` without a stored response (RFC 9111 §5.2.1.7).
+    #[must_use]
+    pub fn not_cached() -> Self {
+        let sentence = "Nothing stored answers this request, and it forbids asking the origin.";
+        Self { status: 504, error_type: "http_request_denied", word: "only-if-cached", sentence }
+    }
+
+    /// For a precondition that the stored response does not meet (RFC 9110 §13.1).
+    #[must_use]
+    pub fn precondition_failed() -> Self {
+        let sentence = "The stored response does not meet the precondition.";
+        Self { status: 412, error_type: "http_request_denied", word: "precondition-failed", sentence }
+    }
+
+    /// For a stored body that could not be read, after it had been chosen.
+    #[must_use]
+    pub fn unreadable() -> Self {
+        let sentence = "The stored response could not be read; the next request fetches it again.";
+        Self { status: 502, error_type: "proxy_internal_error", word: "store-unreadable", sentence }
+    }
+
+    /// For a request that waited for another's fetch, which failed.
+    #[must_use]
+    pub fn collapsed_failure(word: &'static str) -> Self {
+        let status = if word.ends_with("timeout") { 504 } else { 502 };
+        let sentence = "The origin server gave no usable response.";
+        Self { status, error_type: "connection_terminated", word, sentence }
+    }
+
+    /// For a request head that did not arrive in time.
+    #[must_use]
+    pub fn too_slow() -> Self {
+        let sentence = "The request did not arrive in time.";
+        Self { status: 408, error_type: "http_request_error", word: "head-timeout", sentence }
+    }
+
+    /// Head and body.
+    fn write(&self, now: u64, status: &CacheStatus<'_>, persistence: Persistence, head_only: bool) -> Vec<u8> {
+        let reason = wire::write::reason(self.status);
+        let body = format!("{} {reason}\n{}\n", self.status, self.sentence);
+        let mut out = Vec::with_capacity(512);
+        wire::write::status_line(&mut out, self.status, reason.as_bytes());
+        wire::write::field(&mut out, "Date", &wire::date::format(now));
+        wire::write::field(&mut out, "Content-Type", b"text/plain; charset=utf-8");
+        wire::write::field_decimal(&mut out, "Content-Length", body.len() as u64);
+        wire::write::field(&mut out, "Cache-Control", b"no-store");
+        if self.status == 405 {
+            wire::write::field(&mut out, "Allow", b"GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
+        }
+        let proxy_status = format!("{NAME}; error={}; details=\"{}\"", self.error_type, self.word);
+        wire::write::field(&mut out, "Proxy-Status", proxy_status.as_bytes());
+        finish_head(&mut out, status, Outgoing::Length(body.len() as u64), persistence);
+        if !head_only {
+            out.extend_from_slice(body.as_bytes());
+        }
+        out
+    }
+}
+
+/// Sends a response made here and says how it went.
+pub async fn send_made(
+    worker: &Rc<Worker>,
+    client: &Client,
+    made: &Made,
+    status: &CacheStatus<'_>,
+    persistence: Persistence,
+    head_only: bool,
+) -> Outcome {
+    let bytes = made.write(worker.now(), status, persistence, head_only);
+    let limit = worker.shared.settings.timeouts.client_send;
+    let sent = pump::memory::send(&client.socket, &bytes, false, &client.watch, limit).await;
+    let mut outcome = Outcome::new(made.status, RequestResult::Error).because(made.word);
+    outcome.complete = sent.is_ok();
+    outcome
+}
+
+/// Answers a request that could not even be read, before the connection is closed.
+pub async fn refused(worker: &Rc<Worker>, client: &Client, refusal: Refusal, started: Instant) {
+    tracing::info!(client = %client.peer, reason = refusal.word(), "request refused");
+    unreadable(worker, client, &Made::refused(refusal), started).await;
+}
+
+/// Answers a request whose head did not arrive in time, before the connection is closed.
+pub async fn request_timeout(worker: &Rc<Worker>, client: &Client, started: Instant) {
+    unreadable(worker, client, &Made::too_slow(), started).await;
+}
+
+async fn unreadable(worker: &Rc<Worker>, client: &Client, made: &Made, started: Instant) {
+    let persistence = Persistence { version: Version::Http11, keep: false };
+    let status = CacheStatus { outcome: semantics::cache_status::Outcome::Generated, detail: Some(made.word) };
+    let outcome = send_made(worker, client, made, &status, persistence, false).await;
+    crate::exchange::account(worker, client, None, &outcome, started);
+}

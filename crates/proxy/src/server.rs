@@ -1,0 +1,304 @@
+//! The whole proxy: from settings to a running process and back to nothing.
+//!
+//! What must hold: nothing is served before the store is open; a stop lets requests in flight finish, then flushes and
+//! checkpoints the store; what cannot be started is reported before anything else has been changed.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use store::Outbox;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::access_log::AccessLog;
+use crate::admin::{
+    AdminError, AdminState, DeviceStatus, ListenerStatus, PurgeRequest, Purged, RequestCounts, Status,
+    StoreStatus,
+};
+use crate::cache::Cache;
+use crate::collapse::Collapse;
+use crate::disk::keep::{self, Keeper};
+use crate::disk::open::{OpenFailed, open};
+use crate::metrics::{DeviceReading, Metrics, StoreReading};
+use crate::settings::{Listen, Settings};
+use crate::site::Sites;
+use crate::worker::{self, Shared};
+
+/// What a proxy that serves has to tell.
+#[derive(Debug)]
+pub struct Started {
+    /// Where it listens, with the real ports.
+    pub listen: Vec<Listen>,
+    /// Where the admin interface listens.
+    pub admin: Option<SocketAddr>,
+    /// Objects found in the store.
+    pub objects: u64,
+    /// Whether disks are driven by io_uring.
+    pub uring: bool,
+}
+
+/// Why the proxy could not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A listener could not be opened.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The store could not be opened.
+    #[error(transparent)]
+    Store(#[from] OpenFailed),
+    /// The access log could not be opened.
+    #[error("cannot open the access log: {0}")]
+    Log(io::Error),
+    /// The operating system gave no thread, runtime or signal.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+    /// A worker ended by itself.
+    #[error("a worker thread ended unexpectedly; see the log above")]
+    Worker,
+}
+
+/// Serves until SIGTERM or SIGINT, then drains. `started` is called once requests are served.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run(settings: Settings, started: impl FnOnce(&Settings, &Started)) -> Result<(), RunError> {
+    // Refused where a container fixes the limit; then the one at hand is what there is.
+    let _ = sys::limits::raise_nofile();
+    let machine = sys::probe::Machine::probe();
+    let log = AccessLog::open(&settings.log).map_err(RunError::Log)?;
+    let listeners = bind_all(&settings)?;
+    let admin = settings.admin.map(|address| {
+        TcpListener::bind(address).map_err(|source| RunError::Listen { address, source })
+    });
+    let admin = admin.transpose()?;
+    let uring = machine.io_uring.is_ok();
+    let opened = open(&settings.store, uring)?;
+    let report = opened.report.clone();
+    let disks = Arc::new(opened.disks);
+    let keeper = keep::start(Arc::clone(&disks))?;
+    let (stop, stopping) = watch::channel(false);
+    let told = Started {
+        listen: listeners.iter().map(|of_worker| of_worker.iter().map(|(l, _)| *l).collect()).next().unwrap_or_default(),
+        admin: admin.as_ref().and_then(|l| l.local_addr().ok()),
+        objects: report.objects,
+        uring,
+    };
+    tracing::info!(
+        objects = report.objects,
+        segments = report.segments_read,
+        torn = report.torn,
+        bad_contents = report.bad_contents,
+        "store open"
+    );
+    let metrics = Metrics::new();
+    let shared = Arc::new(Shared {
+        wire_limits: wire::Limits {
+            head_bytes: settings.limits.head_bytes,
+            fields: settings.limits.fields,
+            target_bytes: settings.limits.target_bytes,
+            ..wire::Limits::default()
+        },
+        policy: semantics::Policy::default(),
+        sites: Sites::new(settings.sites.clone()),
+        cache: Cache::new(Arc::clone(&disks.store), settings.memory.size),
+        collapse: Collapse::new(),
+        disks,
+        metrics: Arc::clone(&metrics),
+        pseudonym: pseudonym(),
+        stopping,
+        settings,
+    });
+    observe(&shared, &log);
+    let failed = Arc::new(AtomicBool::new(false));
+    let workers = start_workers(&shared, listeners, &log, &failed)?;
+    let admin = match admin {
+        Some(listener) => Some(crate::admin::serve(listener, admin_state(&shared, &keeper, &told))?),
+        None => None,
+    };
+    started(&shared.settings, &told);
+    wait_for_stop(&log, &failed)?;
+    // Nobody listens only when every worker has ended already.
+    let _ = stop.send(true);
+    let panicked = workers.into_iter().any(|w| w.join().is_err());
+    drop(admin);
+    keeper.stop();
+    log.close(Duration::from_secs(2));
+    if panicked || failed.load(Ordering::Relaxed) { Err(RunError::Worker) } else { Ok(()) }
+}
+
+type Listeners = Vec<(Listen, TcpListener)>;
+
+/// A socket of its own on every address for each worker: the kernel spreads the connections.
+fn bind_all(settings: &Settings) -> Result<Vec<Listeners>, RunError> {
+    let mut listens = settings.listen.clone();
+    let mut all = Vec::with_capacity(settings.workers);
+    for _ in 0..settings.workers {
+        let mut of_worker = Vec::with_capacity(listens.len());
+        for listen in &mut listens {
+            let address = listen.address;
+            let opened = sys::socket::listen(address, settings.limits.backlog, true);
+            let listener = opened.map_err(|source| RunError::Listen { address, source })?;
+            // Port 0 is chosen by the first worker's socket.
+            listen.address = listener.local_addr()?;
+            of_worker.push((*listen, listener));
+        }
+        all.push(of_worker);
+    }
+    Ok(all)
+}
+
+fn start_workers(
+    shared: &Arc<Shared>,
+    listeners: Vec<Listeners>,
+    log: &AccessLog,
+    failed: &Arc<AtomicBool>,
+) -> io::Result<Vec<JoinHandle<()>>> {
+    let start = |(i, listeners): (usize, Listeners)| {
+        let (shared, failed) = (Arc::clone(shared), Arc::clone(failed));
+        let (metrics, log) = (shared.metrics.worker(), log.worker());
+        std::thread::Builder::new().name(format!("worker-{i}")).spawn(move || {
+            let alarm = Alarm(&failed);
+            match worker::run(shared, listeners, metrics, log) {
+                Ok(()) => std::mem::forget(alarm),
+                Err(error) => tracing::error!(%error, "worker cannot go on"),
+            }
+        })
+    };
+    listeners.into_iter().enumerate().map(start).collect()
+}
+
+/// Raised by a worker that ends in any way but the ordered one.
+struct Alarm<'a>(&'a AtomicBool);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How often the main thread looks whether a worker has failed.
+const LOOK: Duration = Duration::from_millis(200);
+
+fn wait_for_stop(log: &AccessLog, failed: &AtomicBool) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let mut look = tokio::time::interval(LOOK);
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hangup.recv() => log.reopen(),
+                _ = look.tick() => if failed.load(Ordering::Relaxed) { break },
+            }
+        }
+        tracing::info!("stopping: requests in flight may finish");
+        Ok(())
+    })
+}
+
+/// Our name in `Via`: unlike that of any other instance, so that a chain of proxies is not taken for a loop.
+fn pseudonym() -> String {
+    use std::hash::{BuildHasher, Hasher};
+    format!("tidegate-{:08x}", std::hash::RandomState::new().build_hasher().finish() as u32)
+}
+
+/// Lets metrics ask the store and the log.
+fn observe(shared: &Arc<Shared>, log: &AccessLog) {
+    let paths: Vec<String> = device_paths(&shared.settings);
+    let of_store = Arc::clone(shared);
+    shared.metrics.read_store_with(move || {
+        let stats = of_store.cache.store.stats();
+        let device = |(path, d): (&String, &store::DeviceStats)| DeviceReading {
+            device: path.clone(),
+            read_errors: d.errors,
+        };
+        StoreReading {
+            objects: stats.objects,
+            bytes: stats.bytes,
+            index_bytes: stats.index_bytes,
+            memory_bytes: of_store.cache.memory.bytes(),
+            checksum_failures: stats.bad,
+            devices: paths.iter().zip(&stats.devices).map(device).collect(),
+        }
+    });
+    shared.metrics.read_log_dropped_with(log.dropped_reader());
+}
+
+fn device_paths(settings: &Settings) -> Vec<String> {
+    settings.store.devices.iter().map(|d| d.path.display().to_string()).collect()
+}
+
+fn admin_state(shared: &Arc<Shared>, keeper: &Keeper, told: &Started) -> Arc<AdminState> {
+    let stopping = shared.stopping.clone();
+    let ready = move || if *stopping.borrow() { Err("draining") } else { Ok(()) };
+    let (for_status, listen) = (Arc::clone(shared), told.listen.clone());
+    let (for_purge, errands) = (Arc::clone(shared), keeper.errands());
+    Arc::new(AdminState {
+        ready: Box::new(ready),
+        metrics: Arc::clone(&shared.metrics),
+        status: Box::new(move || status(&for_status, &listen)),
+        purge: Box::new(move |asked| {
+            let mut out = Outbox::new();
+            let purged = purge(&for_purge, &asked, &mut out);
+            errands.carry_out(out);
+            Box::pin(async move { purged })
+        }),
+    })
+}
+
+fn purge(shared: &Shared, asked: &PurgeRequest, out: &mut Outbox) -> Result<Purged, AdminError> {
+    let PurgeRequest::Url(url) = asked;
+    let mut key = Vec::new();
+    semantics::key::write_key(&mut key, url.scheme, &url.authority, &url.path_and_query);
+    let purged = crate::invalidate::forget(shared, &key, out);
+    Ok(Purged { purged: u64::from(purged) })
+}
+
+fn status(shared: &Shared, listen: &[Listen]) -> Status {
+    let totals = shared.metrics.totals();
+    let stats = shared.cache.store.stats();
+    let paths = device_paths(&shared.settings);
+    let device = |(path, d): (String, &store::DeviceStats)| DeviceStatus {
+        path,
+        id: d.id.to_string(),
+        size_bytes: d.geometry.used_bytes(),
+        segments_free: d.segments.free.into(),
+        segments_open: d.segments.open.into(),
+        segments_sealed: d.segments.sealed.into(),
+        segments_reclaiming: d.segments.reclaiming.into(),
+        errors: d.errors,
+        retired: d.retired,
+    };
+    let listener =
+        |l: &Listen| ListenerStatus { address: l.address.to_string(), mode: l.mode.word() };
+    Status {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: shared.metrics.started().elapsed().map_or(0, |d| d.as_secs()),
+        state: if *shared.stopping.borrow() { "draining" } else { "ready" },
+        workers: shared.settings.workers,
+        connections: totals.connections,
+        listeners: listen.iter().map(listener).collect(),
+        requests: RequestCounts::of(&totals),
+        origin_requests: totals.origin_requests,
+        store: StoreStatus {
+            objects: stats.objects,
+            bytes: stats.bytes,
+            index_bytes: stats.index_bytes,
+            devices: paths.into_iter().zip(&stats.devices).map(device).collect(),
+        },
+        memory_bytes: shared.cache.memory.bytes(),
+        memory_limit_bytes: shared.settings.memory.size,
+    }
+}

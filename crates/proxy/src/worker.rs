@@ -1,0 +1,199 @@
+//! One worker thread: what it owns, and its life from start to drained.
+//!
+//! A worker is an operating-system thread with its own runtime, listeners, origin connections, pipes, buffers and ring.
+//! What workers share ([`Shared`]) is either unchanging or locked in small shards. What must hold: nothing on a worker
+//! ever waits for a disk.
+
+use std::cell::{Cell, RefCell};
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use pump::Timers;
+use sys::pipe::PipePool;
+use tokio::sync::watch;
+
+use crate::access_log::WorkerLog;
+use crate::buffers::Buffers;
+use crate::cache::Cache;
+use crate::collapse::Collapse;
+use crate::disk::{Disk, Disks};
+use crate::metrics::{Metrics, WorkerMetrics};
+use crate::origin::pool::Pool;
+use crate::outbound::Means;
+use crate::settings::{Listen, Settings};
+use crate::site::Sites;
+
+/// Pipes of one worker: as many bodies may be spliced at once; more take the copy route.
+const PIPES: usize = 256;
+
+/// What all workers share.
+pub struct Shared {
+    /// The settings, as checked.
+    pub settings: Settings,
+    /// Limits on message heads, in the parser's terms.
+    pub wire_limits: wire::Limits,
+    /// What the caching rules leave to the operator.
+    pub policy: semantics::Policy,
+    /// Which origins answer for which hosts.
+    pub sites: Sites,
+    /// Memory tier and store.
+    pub cache: Cache,
+    /// Fills in progress.
+    pub collapse: Arc<Collapse>,
+    /// The devices.
+    pub disks: Arc<Disks>,
+    /// Counters of all workers.
+    pub metrics: Arc<Metrics>,
+    /// Our name in `Via`, different for every running instance, so that a loop is told from a chain.
+    pub pseudonym: String,
+    /// Turns true once, when the process is to drain and end.
+    pub stopping: watch::Receiver<bool>,
+}
+
+/// One worker's own.
+pub struct Worker {
+    /// What all workers share.
+    pub shared: Arc<Shared>,
+    /// Deadlines of its waits.
+    pub timers: Rc<Timers>,
+    /// Receive buffers.
+    pub buffers: Rc<Buffers>,
+    /// Pipes for splicing.
+    pub pipes: PipePool,
+    /// Connections to origins.
+    pub origins: Pool,
+    /// The ring, or the thread pool in its place.
+    pub disk: Disk,
+    /// Its counters.
+    pub metrics: WorkerMetrics,
+    /// Its end of the access log.
+    pub log: RefCell<WorkerLog>,
+    /// Scratch space for a response head that is sent before anything else is awaited.
+    pub scratch: RefCell<Vec<u8>>,
+    /// Set while draining: connections end after their response.
+    pub draining: Cell<bool>,
+    /// Exchanges and fills under way.
+    pub busy: Cell<usize>,
+}
+
+impl Worker {
+    /// Seconds since 1970 by the wall clock, as the caching rules count.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+    }
+
+    /// The same in milliseconds.
+    #[must_use]
+    pub fn now_millis(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+    }
+
+    /// A number that nobody can foresee from outside.
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        use std::hash::{BuildHasher, Hasher};
+        std::hash::RandomState::new().build_hasher().finish()
+    }
+
+    /// What writing a response needs.
+    #[must_use]
+    pub fn response_means(&self) -> Means<'_> {
+        Means { metrics: &self.metrics, pipes: &self.pipes, is_response: true }
+    }
+
+    /// What writing a request needs.
+    #[must_use]
+    pub fn request_means(&self) -> Means<'_> {
+        Means { is_response: false, ..self.response_means() }
+    }
+
+    /// Counts a piece of work that draining waits for, until the guard is dropped.
+    #[must_use]
+    pub fn occupied(self: &Rc<Self>) -> Occupied {
+        self.busy.set(self.busy.get() + 1);
+        Occupied(Rc::clone(self))
+    }
+}
+
+/// A piece of work under way. See [`Worker::occupied`].
+pub struct Occupied(Rc<Worker>);
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        self.0.busy.set(self.0.busy.get() - 1);
+    }
+}
+
+/// Runs a worker until the process is told to stop and its work is done, or the drain limit has passed.
+///
+/// # Errors
+/// When the runtime cannot be built or a listener cannot be registered with it.
+pub fn run(
+    shared: Arc<Shared>,
+    listeners: Vec<(Listen, TcpListener)>,
+    metrics: WorkerMetrics,
+    log: WorkerLog,
+) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(8)
+        .build_local(tokio::runtime::LocalOptions::default())?;
+    runtime.block_on(async move {
+        let settings = &shared.settings;
+        let worker = Rc::new(Worker {
+            timers: Timers::new(),
+            buffers: Buffers::new(),
+            pipes: PipePool::new(PIPES),
+            origins: Pool::new(
+                settings.limits.connections_per_origin,
+                settings.timeouts.origin_keep_alive,
+                settings.timeouts.origin_connect,
+            ),
+            disk: Disk::new(Arc::clone(&shared.disks))?,
+            metrics,
+            log: RefCell::new(log),
+            scratch: RefCell::default(),
+            draining: Cell::new(false),
+            busy: Cell::new(0),
+            shared: Arc::clone(&shared),
+        });
+        for (listen, listener) in listeners {
+            crate::listener::start(&worker, listen, listener)?;
+        }
+        tokio::task::spawn_local(keep_time(Rc::clone(&worker)));
+        drained(&worker).await;
+        Ok(())
+    })
+}
+
+/// Moves the timers on and lets old things go.
+async fn keep_time(worker: Rc<Worker>) {
+    let mut tick = tokio::time::interval(pump::patience::TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        tick.tick().await;
+        worker.timers.sweep();
+        worker.origins.sweep(Instant::now());
+        let (hits, misses) = worker.buffers.drain_counts();
+        worker.metrics.buffers(hits, misses);
+    }
+}
+
+/// Waits for the stop, lets idle connections go, and then for the work under way.
+async fn drained(worker: &Rc<Worker>) {
+    let mut stopping = worker.shared.stopping.clone();
+    // The sender lives as long as the process; its end means the same as its word.
+    let _ = stopping.wait_for(|stop| *stop).await;
+    worker.draining.set(true);
+    let deadline = Instant::now() + worker.shared.settings.timeouts.drain;
+    while worker.busy.get() > 0 && Instant::now() < deadline {
+        worker.timers.wake_all();
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    if worker.busy.get() > 0 {
+        tracing::warn!(unfinished = worker.busy.get(), "the drain limit passed; requests in flight are cut");
+    }
+}

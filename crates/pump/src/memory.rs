@@ -1,0 +1,63 @@
+//! User memory to socket: heads, small bodies, and the buffers of a fill.
+
+use std::io::{self, IoSlice};
+use std::time::Duration;
+
+use crate::{Side, Socket, Stopped, Watch, settle};
+
+/// Sends all of `bytes`. `more`: further bytes follow at once.
+///
+/// # Errors
+/// [`Stopped`] by [`Side::To`].
+pub async fn send(to: &Socket, bytes: &[u8], more: bool, watch: &Watch, limit: Duration) -> Result<(), Stopped> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        let step = to.when_writable(|_| to.try_send(&[IoSlice::new(&bytes[sent..])], more));
+        match settle(watch.within(limit, step).await) {
+            Ok(n) => sent += n,
+            Err(why) => return Err(Stopped::new(Side::To, why, sent as u64)),
+        }
+    }
+    Ok(())
+}
+
+/// Sends `head` and then `body`, with as few calls as the socket allows.
+///
+/// # Errors
+/// [`Stopped`] by [`Side::To`]; its count covers both parts.
+pub async fn send_two(
+    to: &Socket,
+    head: &[u8],
+    body: &[u8],
+    more: bool,
+    watch: &Watch,
+    limit: Duration,
+) -> Result<(), Stopped> {
+    match to.try_send(&[IoSlice::new(head), IoSlice::new(body)], more) {
+        Ok(n) => send_rest_of_two(to, head, body, n, more, watch, limit).await,
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+            send_rest_of_two(to, head, body, 0, more, watch, limit).await
+        }
+        Err(e) => Err(Stopped::new(Side::To, crate::Why::Failed(e), 0)),
+    }
+}
+
+/// Sends what is left of `head` and `body` after `sent` bytes of the two.
+///
+/// # Errors
+/// [`Stopped`] by [`Side::To`]; its count covers both parts.
+pub async fn send_rest_of_two(
+    to: &Socket,
+    head: &[u8],
+    body: &[u8],
+    sent: usize,
+    more: bool,
+    watch: &Watch,
+    limit: Duration,
+) -> Result<(), Stopped> {
+    let left_of_head = head.get(sent..).unwrap_or_default();
+    let left_of_body = body.get(sent.saturating_sub(head.len())..).unwrap_or_default();
+    let head_more = more || !left_of_body.is_empty();
+    send(to, left_of_head, head_more, watch, limit).await.map_err(|s| s.after(sent as u64))?;
+    send(to, left_of_body, more, watch, limit).await.map_err(|s| s.after(sent.max(head.len()) as u64))
+}

@@ -1,0 +1,192 @@
+//! A stream socket of one thread, and what it can do for a body.
+//!
+//! Reads wait for readiness first and give it up on a short read: under edge-triggered polling a short read says that
+//! the queue is empty, so the call that would only answer "would block" is never made. Writes are tried first, because
+//! a socket can nearly always take a response.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// What an end of a body's way offers to the kernel's movers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// Bytes written to its descriptor reach the peer as they are (no encryption or framing in user space).
+    pub plain: bool,
+}
+
+/// A plaintext TCP stream registered with the thread's runtime.
+pub struct Socket {
+    fd: AsyncFd<TcpStream>,
+}
+
+impl Socket {
+    /// Registers `stream`, which must be non-blocking already.
+    ///
+    /// # Errors
+    /// When the runtime's poller refuses it (descriptor or watch limits).
+    pub fn new(stream: TcpStream) -> io::Result<Self> {
+        Ok(Self { fd: sys::watched::watch(stream)? })
+    }
+
+    /// What this end can do.
+    #[must_use]
+    pub fn abilities(&self) -> Abilities {
+        Abilities { plain: true }
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// When the socket is not connected.
+    pub fn peer(&self) -> io::Result<SocketAddr> {
+        self.fd.get_ref().peer_addr()
+    }
+
+    /// Receives into `buffer`; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.fd.poll_read_ready(cx))?;
+            match sys::socket::recv(self.fd.get_ref(), buffer) {
+                Ok(n) => {
+                    if n != 0 && n < buffer.len() {
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(n));
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(e) => return Poll::Ready(Err(e)),
+            }
+        }
+    }
+
+    /// [`Self::poll_recv`], awaited.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_recv(cx, buffer)).await
+    }
+
+    /// Whether bytes, an end or an error wait to be received. Costs no system call when nothing was signalled.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let mut guard = ready!(self.fd.poll_read_ready(cx))?;
+            let mut byte = [0u8; 1];
+            match sys::socket::peek(self.fd.get_ref(), &mut byte) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                _ => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    /// Runs `attempt` when the socket is readable, again after each "would block".
+    ///
+    /// # Errors
+    /// Those of `attempt`.
+    pub async fn when_readable<R>(
+        &self,
+        mut attempt: impl FnMut(BorrowedFd<'_>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            let mut guard = self.fd.readable().await?;
+            match guard.try_io(|fd| attempt(fd.get_ref().as_fd())) {
+                Ok(done) => return done,
+                Err(_would_block) => {}
+            }
+        }
+    }
+
+    /// Runs `attempt` now, and again whenever the socket turns writable after a "would block".
+    ///
+    /// # Errors
+    /// Those of `attempt`.
+    pub async fn when_writable<R>(
+        &self,
+        mut attempt: impl FnMut(BorrowedFd<'_>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        match attempt(self.fd.get_ref().as_fd()) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.not_writable(),
+            done => return done,
+        }
+        loop {
+            let mut guard = self.fd.writable().await?;
+            match guard.try_io(|fd| attempt(fd.get_ref().as_fd())) {
+                Ok(done) => return done,
+                Err(_would_block) => {}
+            }
+        }
+    }
+
+    /// One attempt to send, without waiting. `more`: further bytes follow at once, do not cut a packet here.
+    ///
+    /// # Errors
+    /// The socket's, "would block" among them.
+    pub fn try_send(&self, parts: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+        let sent = match parts {
+            [one] => send_one(self.fd.get_ref(), one, more),
+            _ => sys::socket::send_vectored(self.fd.get_ref(), parts, more),
+        };
+        if matches!(&sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock) {
+            self.not_writable();
+        }
+        sent
+    }
+
+    /// Waits until the socket takes bytes, after a send that would have blocked.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.fd.writable().await?.retain_ready();
+        Ok(())
+    }
+
+    /// Forgets that the socket was writable: an attempt has just shown that it is not. A later edge is not lost, for
+    /// the runtime hears of it only after this call.
+    fn not_writable(&self) {
+        let blocked = |_: &TcpStream| Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _ = self.fd.try_io(Interest::WRITABLE, blocked);
+    }
+
+    /// Ends the sending direction; the peer sees the end of the stream.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        self.fd.get_ref().shutdown(std::net::Shutdown::Write)
+    }
+
+    /// Ends both directions at once; whoever waits on the socket sees the end.
+    pub fn shutdown_both(&self) {
+        // Refused only when the peer ended both already.
+        let _ = self.fd.get_ref().shutdown(std::net::Shutdown::Both);
+    }
+
+    /// Makes the coming close a reset, so that no peer takes what it has received for complete.
+    pub fn abort_on_close(&self) {
+        // A socket that refuses the option is already beyond saving; its close is then an ordinary one.
+        let _ = sys::socket::abort_on_close(self.fd.get_ref());
+    }
+}
+
+fn send_one(fd: impl AsFd, bytes: &[u8], more: bool) -> io::Result<usize> {
+    if more { sys::socket::send_more(fd, bytes) } else { sys::socket::send(fd, bytes) }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.get_ref().as_fd()
+    }
+}
