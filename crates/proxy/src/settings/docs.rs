@@ -1,7 +1,7 @@
 //! `docs/settings.md`, written from the same tables that the file and the command line are read by.
 
 use super::lists::{LISTS, List};
-use super::table::{Applies, SETTINGS, Setting};
+use super::table::{SETTINGS, Setting};
 
 const HEAD: &str = concat!(
     "# Settings\n\n",
@@ -10,7 +10,7 @@ const HEAD: &str = concat!(
     "is the section: `memory.size` is `size` under `[memory]`. On the command line every setting is also a flag; a flag ",
     "beats the file. `tidegate check FILE` names every mistake with line and column and what would be right.\n\n",
     "Sizes are whole numbers with `B`, `KiB`, `MiB`, `GiB` or `TiB`; durations are whole numbers with `ms`, `s`, `min` or `h`. ",
-    "Settings marked *restart* take effect at the next start, all others also on SIGHUP.\n\n",
+    "Settings are read at the start.\n\n",
 );
 
 /// The text of `docs/settings.md`.
@@ -19,8 +19,7 @@ pub fn document() -> String {
     let mut out = String::from(HEAD);
     out += "## Lists\n\nEach is an array of tables in the file and a flag that may be repeated.\n";
     LISTS.iter().for_each(|list| out += &list_section(list));
-    out +=
-        "\n## Values\n\n| setting | flag | default | takes | effect | meaning |\n|---|---|---|---|---|---|\n";
+    out += "\n## Values\n\n| setting | flag | default | takes | meaning |\n|---|---|---|---|---|\n";
     SETTINGS.iter().for_each(|setting| out += &row(setting));
     out
 }
@@ -37,9 +36,8 @@ fn list_section(list: &List) -> String {
 }
 
 fn row(setting: &Setting) -> String {
-    let effect = if setting.applies == Applies::AtStart { "restart" } else { "SIGHUP" };
     format!(
-        "| `{}` | `--{}` | {} | {} | {effect} | {} |\n",
+        "| `{}` | `--{}` | {} | {} | {} |\n",
         setting.name,
         setting.flag(),
         setting.default_words(),
