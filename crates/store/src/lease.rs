@@ -46,6 +46,11 @@ impl Lives {
         }
     }
 
+    /// The same for a segment number from outside.
+    pub(crate) fn sequence_checked(&self, segment: u32) -> Option<u64> {
+        self.0.get(segment as usize).and_then(|_| self.sequence(segment))
+    }
+
     /// Begins a life. Nobody reads: the caller saw that when it took the segment from the free ones.
     pub(crate) fn open(&self, segment: u32, sequence: u64, settled: bool) {
         let life = self.of(segment);

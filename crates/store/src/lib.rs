@@ -23,6 +23,7 @@ pub mod geometry;
 mod index;
 pub mod io;
 pub mod lease;
+mod log;
 mod placement;
 pub mod recovery;
 pub mod stats;

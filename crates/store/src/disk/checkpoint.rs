@@ -32,6 +32,7 @@ struct Raw {
     number: u64,
     generation: u64,
     floor_sequence: u64,
+    next_sequence: u64,
     open_sequence: u64,
     open_segment: u32,
     entries: u32,
@@ -39,7 +40,7 @@ struct Raw {
     data_bytes: u32,
     last_lsn: u64,
 }
-const _: () = assert!(size_of::<Raw>() == 112);
+const _: () = assert!(size_of::<Raw>() == 120);
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -57,6 +58,15 @@ pub struct Member {
     pub device: DeviceId,
     /// In which generation it joined; contents from before do not count.
     pub joined: u64,
+}
+
+/// Which lives a checkpoint speaks of: those from `floor` on that are before `next` and not open are sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sequences {
+    /// Lives before this one have no contents.
+    pub floor: u64,
+    /// Lives from this one on were begun later.
+    pub next: u64,
 }
 
 /// The segment that was open, and what of it is durable.
@@ -85,8 +95,8 @@ pub struct Checkpoint {
     pub number: u64,
     /// Counts the runs of the store.
     pub generation: u64,
-    /// Lives of segments before this one do not count.
-    pub floor_sequence: u64,
+    /// Which lives of segments it knows.
+    pub sequences: Sequences,
     /// The highest lsn that was given out.
     pub last_lsn: u64,
     /// Who belongs to the store.
@@ -125,7 +135,8 @@ impl Checkpoint {
             hash_seed: self.hash_seed,
             number: self.number,
             generation: self.generation,
-            floor_sequence: self.floor_sequence,
+            floor_sequence: self.sequences.floor,
+            next_sequence: self.sequences.next,
             open_sequence: open.map_or(0, |open| open.sequence),
             open_segment: open.map_or(0, |open| open.segment),
             entries,
@@ -170,7 +181,7 @@ impl Checkpoint {
             hash_seed: raw.hash_seed,
             number: raw.number,
             generation: raw.generation,
-            floor_sequence: raw.floor_sequence,
+            sequences: Sequences { floor: raw.floor_sequence, next: raw.next_sequence },
             last_lsn: raw.last_lsn,
             members: members.collect(),
             open,
@@ -211,7 +222,7 @@ mod tests {
             hash_seed: 5,
             number: 6,
             generation: 7,
-            floor_sequence: 8,
+            sequences: Sequences { floor: 8, next: 11 },
             last_lsn: 9,
             members: (0..MEMBERS_MAX as u64).map(member).collect(),
             open: Some(OpenContents {

@@ -1,8 +1,11 @@
 //! A segment's own words: header, contents table, trailer.
 //!
 //! ```text
-//! header 4 KiB | data ... | free ... | contents (32 bytes an entry, whole blocks) | trailer 4 KiB
+//! header 4 KiB | data ... | free ... | contents | the same again | trailer 4 KiB
 //! ```
+//! The contents table (32 bytes an entry, whole blocks) is there twice, because it holds the only copy of
+//! tombstones: where both are damaged, nothing older on the device can be trusted.
+//!
 //! The contents of a segment are trusted when header and trailer name the same life of the same segment of
 //! the same device and the contents table has its checksum. A header alone ends the life before: that is how
 //! a segment is taken back ([`Header::void`]) and how it is begun anew.
@@ -127,7 +130,7 @@ pub struct Trailer {
     pub sequence: u64,
     /// Number of entries in the contents table.
     pub entries: u32,
-    /// First byte of the contents table, from the start of the segment.
+    /// First byte of the first contents table, from the start of the segment.
     pub contents_offset: u32,
     /// CRC-32C of the entries.
     pub contents_crc: u32,
@@ -139,8 +142,8 @@ impl Trailer {
     /// Decodes the last block of a segment of a device with this geometry.
     pub fn decode(block: &[u8], geometry: &Geometry) -> Result<Self, Corrupt> {
         let raw: RawTrailer = open_block(block, TRAILER_MAGIC)?;
-        let end =
-            u64::from(raw.contents_offset) + u64::from(contents_bytes(raw.entries).ok_or(Corrupt::Lengths)?);
+        let table = contents_bytes(raw.entries).ok_or(Corrupt::Lengths)?;
+        let end = u64::from(raw.contents_offset) + 2 * u64::from(table);
         let aligned = raw.contents_offset.is_multiple_of(BLOCK_BYTES) && raw.contents_offset >= BLOCK_BYTES;
         if end != u64::from(geometry.trailer_offset()) || !aligned {
             return Err(Corrupt::Lengths);
@@ -156,17 +159,21 @@ impl Trailer {
         })
     }
 
-    /// Bytes to read at [`Trailer::contents_offset`], whole blocks.
+    /// Bytes of both tables, to be read at [`Trailer::contents_offset`]; whole blocks.
     pub fn contents_bytes(&self, geometry: &Geometry) -> u32 {
         geometry.trailer_offset() - self.contents_offset
     }
 
-    /// Decodes the contents table that the trailer describes.
+    /// Decodes the contents table that the trailer describes, from the first copy that is intact.
     pub fn contents(&self, bytes: &[u8], geometry: &Geometry) -> Result<Vec<Entry>, Corrupt> {
-        decode_entries(bytes, self.entries, self.contents_crc, geometry)
+        let copy = |from: u32| {
+            let bytes = bytes.get(from as usize..).ok_or(Corrupt::Short)?;
+            decode_entries(bytes, self.entries, self.contents_crc, geometry)
+        };
+        copy(0).or_else(|_| copy(self.contents_bytes(geometry) / 2))
     }
 
-    /// Contents table and trailer as one run of blocks, which ends where the segment ends.
+    /// Contents tables and trailer as one run of blocks, which ends where the segment ends.
     pub(crate) fn encode_with_contents(
         device: DeviceId,
         segment: u32,
@@ -176,9 +183,10 @@ impl Trailer {
         geometry: &Geometry,
     ) -> (u32, BlockBuf) {
         let table = round_to_blocks(entries.len() as u32 * ENTRY_BYTES);
-        let contents_offset = geometry.trailer_offset() - table;
-        let mut run = BlockBuf::zeroed(table + BLOCK_BYTES);
+        let contents_offset = geometry.trailer_offset() - 2 * table;
+        let mut run = BlockBuf::zeroed(2 * table + BLOCK_BYTES);
         let contents_crc = encode_entries(entries, run.as_mut());
+        run.as_mut().copy_within(..table as usize, table as usize);
         let trailer: BlockBuf = seal_block(RawTrailer {
             magic: TRAILER_MAGIC,
             crc: 0,
@@ -193,7 +201,7 @@ impl Trailer {
             data_bytes,
             reserved2: 0,
         });
-        run.as_mut()[table as usize..].copy_from_slice(trailer.as_ref());
+        run.as_mut()[2 * table as usize..].copy_from_slice(trailer.as_ref());
         (contents_offset, run)
     }
 }

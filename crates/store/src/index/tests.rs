@@ -79,17 +79,16 @@ fn uses_are_counted_by_lookups_only() {
 #[test]
 fn a_million_objects_take_sixteen_bytes_each() {
     let index = Index::new();
-    let print =
-        |n: u64| Fingerprint::from(crate::KeyHash(u128::from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 3)));
+    let print = |n: u64| Fingerprint::from(crate::KeyHash(crate::testing::mix(n).into()));
     let mut worst: f64 = 0.0;
     for n in 0..1_000_000_u64 {
         index.insert(print(n), || location(n as u32));
-        if n >= 900_000 && n % 20_000 == 0 {
+        if n >= 750_000 && n % 10_000 == 0 {
             let (entries, bytes) = index.size();
             worst = worst.max(bytes as f64 / entries as f64);
         }
     }
-    println!("{worst:.2} bytes an object at most from 900 000 to 1 000 000 objects");
+    println!("{worst:.2} bytes an object at most from 750 000 to 1 000 000 objects");
     assert!(worst <= 16.0, "{worst}");
     let gone = index.sweep(|at| at.segment() >= 10);
     assert!(gone.len() > 980_000);

@@ -8,11 +8,54 @@
 //! the lease) → [`Store::record`] → compare the key → where `verified` is false, check the body's checksums
 //! and call [`Store::note_verified`] → lend the body, each extent under [`Store::at`].
 
+mod checkpoint;
+mod drive;
+mod read;
+mod reservation;
+mod write;
+
+pub use reservation::{Reservation, WrittenExtent};
+
+use crate::disk::checkpoint::Member;
+use crate::fingerprint::Fingerprint;
+use crate::log::{Common, DeviceInfo, Log};
 use crate::*;
+pub(crate) use checkpoint::Checkpointer;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// See the module.
 #[derive(Debug)]
-pub struct Store {}
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+/// What the store's handles (reservations too) hold together.
+#[derive(Debug)]
+struct Shared {
+    common: Arc<Common>,
+    identity: Identity,
+    devices: Box<[Device]>,
+    checkpoint: Mutex<Checkpointer>,
+    closed: AtomicBool,
+}
+
+/// Which store this is, and which run of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) store_id: u128,
+    pub(crate) hash_seed: u64,
+    pub(crate) generation: u64,
+    pub(crate) members: Vec<Member>,
+}
+
+/// A device and its log.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) info: Arc<DeviceInfo>,
+    pub(crate) log: Mutex<Log>,
+}
 
 /// An answer of [`Store::lookup`].
 #[derive(Debug, Clone)]
@@ -35,189 +78,92 @@ pub enum At {
     Device(Lease),
 }
 
-/// Space in the log for one extent, to be written by its holder (direct I/O, at [`Reservation::place`],
-/// in whole blocks). Counts as a reader of its segment and as bytes in flight. Dropped: dead space.
-#[derive(Debug)]
-pub struct Reservation {
-    place: Place,
-}
-
-/// Proof that an extent's bytes are on their device.
-#[derive(Debug)]
-pub struct WrittenExtent {}
-
-impl Reservation {
-    /// Where to write. The offset is a multiple of 4096, and so many whole blocks as hold `len` belong to it.
-    pub fn place(&self) -> &Place {
-        &self.place
-    }
-
-    /// The write of all bytes completed; `crc32c` is the checksum of the extent's `len` bytes.
-    pub fn written(self, crc32c: u32) -> WrittenExtent {
-        todo!("{crc32c}")
-    }
-
-    /// The write failed: counts as an error of the device.
-    pub fn failed(self, error: IoError, out: &mut Outbox) {
-        todo!("{error} {out:?}")
-    }
-}
-
-impl WrittenExtent {
-    /// Where it is, also while the rest of the body is still arriving.
-    pub fn place(&self) -> &Place {
-        todo!()
-    }
-}
-
 impl Store {
+    /// What recovery put together. `areas`: for each device, where its next checkpoint goes.
+    pub(crate) fn new(
+        common: Arc<Common>,
+        identity: Identity,
+        devices: Vec<Device>,
+        checkpointer: Checkpointer,
+    ) -> Self {
+        let devices = devices.into_boxed_slice();
+        let checkpoint = Mutex::new(checkpointer);
+        Self {
+            shared: Arc::new(Shared {
+                common,
+                identity,
+                devices,
+                checkpoint,
+                closed: AtomicBool::new(false),
+            }),
+        }
+    }
+
     /// The seed for the caller's key hash: fixed at format, shared by all devices of a store.
     pub fn hash_seed(&self) -> u64 {
-        todo!()
+        self.shared.identity.hash_seed
     }
 
-    /// The devices, in the order in which they were given at opening.
+    /// How a device is divided.
     pub fn geometry(&self, device: DeviceIndex) -> Option<Geometry> {
-        todo!("{device:?}")
+        Some(self.shared.device(device)?.info.geometry)
     }
 
     /// The first byte of a place on its device.
     pub fn device_offset(&self, place: &Place) -> Option<u64> {
-        todo!("{place:?}")
+        Some(place.device_offset(&self.geometry(place.device)?))
     }
 
-    // --- reading ---
+    /// The settings it was opened with.
+    pub fn config(&self) -> &Config {
+        &self.shared.common.config
+    }
+}
 
-    /// The newest version of the object, or nothing. Counts as a use, which reclaim respects.
-    /// Never asks a device for an absent key (one in 2^44 other keys looks like a given one).
-    pub fn lookup(&self, hash: KeyHash) -> Option<Found> {
-        todo!("{hash:?}")
+impl Shared {
+    fn device(&self, device: DeviceIndex) -> Option<&Device> {
+        self.devices.get(device.at())
     }
 
-    /// How to get the bytes of a place, or nothing where that life of the segment is over.
-    pub fn at(&self, place: &Place) -> Option<At> {
-        todo!("{place:?}")
+    /// The device that a segment number of the index belongs to.
+    fn device_of(&self, location: index::Location) -> Option<&Device> {
+        let behind = self.devices.partition_point(|device| device.info.base <= location.segment());
+        self.devices.get(behind.checked_sub(1)?)
     }
 
-    /// The place of an extent, or nothing where its device is not here or that life is over.
-    pub fn extent_place(&self, extent: &ExtentRef) -> Option<Place> {
-        todo!("{extent:?}")
+    /// The place that the index means; `None` while the segment lends nothing.
+    fn place_of(&self, location: index::Location) -> Option<(&Device, Place)> {
+        let device = self.device_of(location)?;
+        let segment = location.segment() - device.info.base;
+        let sequence = device.info.lives.sequence(segment)?;
+        let (offset, len) = (location.offset(), location.len());
+        Some((device, Place { device: device.info.index, segment, sequence, offset, len }))
     }
 
-    /// Decodes the record that was read from `place`, and refuses one that does not belong there.
-    pub fn record<'a>(&self, place: &Place, bytes: &'a [u8]) -> Result<Record<'a>, Corrupt> {
-        todo!("{place:?} {bytes:?}")
+    /// The location that the index would have for a place of a record.
+    fn location_of(&self, place: &Place) -> Option<index::Location> {
+        let info = &self.device(place.device)?.info;
+        let is_record = place.len > 0
+            && place.len.is_multiple_of(disk::record::RECORD_ALIGN)
+            && place.offset.is_multiple_of(disk::record::RECORD_ALIGN);
+        let now = info.lives.sequence_checked(place.segment) == Some(place.sequence);
+        (is_record && now).then(|| info.location(place, false, false))
     }
 
-    /// Record and body at `place` were found intact.
-    pub fn note_verified(&self, hash: KeyHash, place: &Place) {
-        todo!("{hash:?} {place:?}")
+    /// Counts an error of a device, which may be one too many.
+    fn count_error(&self, device: &Device, failure: log::Failure) {
+        let errors = device.info.errors.fetch_add(1, Relaxed) + 1;
+        if failure == log::Failure::Fatal || errors >= u64::from(self.common.config.device_errors_max) {
+            self.retire(device);
+        }
     }
 
-    /// Record or body at `place` was found damaged: the entry leaves the index for good.
-    pub fn note_bad(&self, hash: KeyHash, place: &Place, out: &mut Outbox) {
-        todo!("{hash:?} {place:?} {out:?}")
-    }
-
-    /// The body that the record at `place` names is gone (an extent's life is over): the entry leaves the
-    /// index. Not an error.
-    pub fn forget(&self, hash: KeyHash, place: &Place) {
-        todo!("{hash:?} {place:?}")
-    }
-
-    /// A read that the caller made failed.
-    pub fn note_io_error(&self, device: DeviceIndex, error: IoError, out: &mut Outbox) {
-        todo!("{device:?} {error} {out:?}")
-    }
-
-    // --- writing ---
-
-    /// Stores a small object: at most [`Config::inline_bytes_max`] of body.
-    pub fn put_inline(
-        &self,
-        hash: KeyHash,
-        key: &[u8],
-        head: &[u8],
-        body: &[u8],
-        out: &mut Outbox,
-    ) -> Result<Place, Declined> {
-        todo!("{hash:?} {key:?} {head:?} {body:?} {out:?}")
-    }
-
-    /// Takes space for `len` bytes (at most [`Config::extent_bytes_max`]) of the body of `hash`, on the
-    /// device whose turn it is.
-    pub fn reserve_extent(&self, hash: KeyHash, len: u32, out: &mut Outbox) -> Result<Reservation, Declined> {
-        todo!("{hash:?} {len:?} {out:?}")
-    }
-
-    /// Stores a large object whose body is in `extents`, in this order.
-    pub fn put_extents(
-        &self,
-        hash: KeyHash,
-        key: &[u8],
-        head: &[u8],
-        extents: Vec<WrittenExtent>,
-        out: &mut Outbox,
-    ) -> Result<Place, Declined> {
-        todo!("{hash:?} {key:?} {head:?} {extents:?} {out:?}")
-    }
-
-    /// Stores a new head for the body of `old`, the record at `old_place`, without touching the body.
-    pub fn refresh(
-        &self,
-        hash: KeyHash,
-        old_place: &Place,
-        old: &Record<'_>,
-        head: &[u8],
-        out: &mut Outbox,
-    ) -> Result<Place, Declined> {
-        todo!("{hash:?} {old_place:?} {old:?} {head:?} {out:?}")
-    }
-
-    /// Removes the object; says whether there was one. Final for this run at once, and for later runs with
-    /// the next checkpoint.
-    pub fn remove(&self, hash: KeyHash, out: &mut Outbox) -> bool {
-        todo!("{hash:?} {out:?}")
-    }
-
-    /// Removes all objects, as [`Store::remove`] does for one.
-    pub fn clear(&self, out: &mut Outbox) {
-        todo!("{out:?}")
-    }
-
-    // --- driving ---
-
-    /// Takes the outcome of a request.
-    pub fn complete(&self, id: IoId, result: IoResult, out: &mut Outbox) {
-        todo!("{id:?} {result:?} {out:?}")
-    }
-
-    /// Does what is due: checkpoints, reclaim. To be called a few times a second at least; never twice at
-    /// once with a `now` that runs backwards.
-    pub fn tick(&self, now: Millis, out: &mut Outbox) {
-        todo!("{now} {out:?}")
-    }
-
-    /// Begins a clean stop: nothing is stored any more, everything stored is flushed and checkpointed.
-    /// Goes on with `complete` and `tick` until [`Store::idle`].
-    pub fn shutdown(&self, out: &mut Outbox) {
-        todo!("{out:?}")
-    }
-
-    /// After [`Store::shutdown`]: everything is durable and no request is under way.
-    pub fn idle(&self) -> bool {
-        todo!()
-    }
-
-    /// Figures for metrics and the status page. Walks the index shards: for scrapes, not for requests.
-    pub fn stats(&self) -> Stats {
-        todo!()
-    }
-
-    /// Segments that only leases keep from being used again, oldest first: cut the clients that hold
-    /// leases with [`Lease::recalled`] where this grows old.
-    pub fn blocked(&self) -> Vec<Blocked> {
-        todo!()
+    /// Gives a device up. The others' next checkpoints say so, so that it cannot come back with old contents.
+    fn retire(&self, device: &Device) {
+        device.log.lock().retire();
+        for other in &self.devices {
+            other.log.lock().dirty |= !other.info.is_retired();
+        }
     }
 }
 

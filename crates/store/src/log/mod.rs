@@ -1,0 +1,469 @@
+//! One device's log: its segments, the open one, the writes under way.
+//!
+//! ```text
+//! Free → Open → Sealed → Reclaiming → Free          a write failed: → Unusable for this run
+//! ```
+//! Holds always:
+//! * records and marks enter the index in the order of their lsn, and the open segment lists them in it;
+//! * no block of a life is handed to the device twice;
+//! * a segment becomes Free only when its life is closed, nobody reads it, and a checkpoint that began after
+//!   its entries left the index is complete (what superseded them, and what was carried out of it, is durable).
+//!
+//! Knows one device; the order of locks is checkpoint, log, index shard.
+
+mod append;
+mod reclaim;
+
+pub(crate) use append::Source;
+
+use crate::block::{BLOCK_BYTES, BlockBuf, Blocks};
+use crate::config::Config;
+use crate::disk::checkpoint::{OpenContents, Sequences, entries_max};
+use crate::disk::segment::{ENTRY_BYTES, Entry, EntryKind, Header, Trailer};
+use crate::fingerprint::Fingerprint;
+use crate::geometry::Geometry;
+use crate::index::{Index, Location};
+use crate::io::{Io, IoDone, IoId, IoResult, Outbox};
+use crate::lease::Lives;
+use crate::stats::SegmentCounts;
+use crate::types::{Declined, DeviceId, DeviceIndex, Lsn, Millis, Place};
+use append::Gather;
+use bytes::Bytes;
+use reclaim::{Draining, Reclaim};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// What all logs of a store share.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) config: Config,
+    pub(crate) index: Index,
+    pub(crate) last_lsn: AtomicU64,
+    pub(crate) in_flight_bytes: AtomicU64,
+    pub(crate) now: AtomicU64,
+    /// Number of the checkpoint that began last, and of the one that was completed last.
+    pub(crate) checkpoint_begun: AtomicU64,
+    pub(crate) checkpoint_done: AtomicU64,
+    pub(crate) admitted_bytes: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
+    pub(crate) carried: AtomicU64,
+    pub(crate) carried_bytes: AtomicU64,
+    pub(crate) evicted: AtomicU64,
+    pub(crate) bad: AtomicU64,
+}
+
+impl Common {
+    pub(crate) fn new(config: Config, index: Index, last_lsn: Lsn) -> Arc<Self> {
+        Arc::new(Self {
+            config,
+            index,
+            last_lsn: AtomicU64::new(last_lsn.0),
+            in_flight_bytes: AtomicU64::new(0),
+            now: AtomicU64::new(0),
+            checkpoint_begun: AtomicU64::new(0),
+            checkpoint_done: AtomicU64::new(0),
+            admitted_bytes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
+            carried: AtomicU64::new(0),
+            carried_bytes: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            bad: AtomicU64::new(0),
+        })
+    }
+
+    fn next_lsn(&self) -> Lsn {
+        Lsn(self.last_lsn.fetch_add(1, Relaxed) + 1)
+    }
+}
+
+/// What is known of a device without its log's lock.
+#[derive(Debug)]
+pub(crate) struct DeviceInfo {
+    pub(crate) index: DeviceIndex,
+    pub(crate) id: DeviceId,
+    pub(crate) geometry: Geometry,
+    /// Number of segment 0 among the segments of all devices.
+    pub(crate) base: u32,
+    pub(crate) lives: Arc<Lives>,
+    pub(crate) retired: AtomicBool,
+    pub(crate) errors: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) given_bytes: AtomicU64,
+    pub(crate) next_io: AtomicU64,
+}
+
+impl DeviceInfo {
+    pub(crate) fn new_io(&self) -> IoId {
+        IoId::new(self.index, self.next_io.fetch_add(1, Relaxed))
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(SeqCst)
+    }
+
+    fn place(&self, segment: u32, sequence: u64, offset: u32, len: u32) -> Place {
+        Place { device: self.index, segment, sequence, offset, len }
+    }
+
+    /// The place as the index has it, fit for comparing.
+    pub(crate) fn location(&self, place: &Place, verified: bool, elsewhere: bool) -> Location {
+        Location::new(self.base + place.segment, place.offset, place.len, verified, elsewhere)
+    }
+}
+
+/// What a segment is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum State {
+    Free,
+    Open,
+    Sealed(Sealed),
+    Reclaiming,
+    Unusable,
+}
+
+/// A full segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    pub(crate) sequence: u64,
+    /// Where the contents table starts within the segment.
+    pub(crate) contents_offset: u32,
+    pub(crate) data_bytes: u32,
+}
+
+/// The segment that is being written.
+#[derive(Debug)]
+struct Open {
+    segment: u32,
+    sequence: u64,
+    /// End of the space that was given out.
+    top: u32,
+    data_bytes: u32,
+    entries: Vec<Entry>,
+    gather: Option<Gather>,
+}
+
+/// A write under way.
+#[derive(Debug)]
+struct Write {
+    segment: u32,
+    sequence: u64,
+    offset: u32,
+    data: Blocks,
+    /// Whether this is the header that takes a segment back.
+    voids: bool,
+}
+
+/// A request that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// To be counted.
+    Counted,
+    /// The device can no longer be trusted to forget.
+    Fatal,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Log {
+    device: Arc<DeviceInfo>,
+    common: Arc<Common>,
+    states: Vec<State>,
+    free: VecDeque<u32>,
+    sealed: VecDeque<u32>,
+    open: Option<Open>,
+    writes: HashMap<IoId, Write>,
+    reclaim: Option<Reclaim>,
+    draining: Vec<Draining>,
+    next_sequence: u64,
+    /// Lives before this one have no contents.
+    floor_sequence: u64,
+    /// Tombstones that found no room.
+    owed: Vec<Fingerprint>,
+    owed_clear: bool,
+    pub(crate) dirty: bool,
+}
+
+impl Log {
+    /// A log over the segments in `states` (slot 0 included), of which `sealed` are full, oldest first.
+    pub(crate) fn new(
+        device: Arc<DeviceInfo>,
+        common: Arc<Common>,
+        states: Vec<State>,
+        sealed: VecDeque<u32>,
+        sequences: Sequences,
+    ) -> Self {
+        let free = (1..states.len() as u32).filter(|&n| states[n as usize] == State::Free).collect();
+        Self {
+            device,
+            common,
+            states,
+            free,
+            sealed,
+            open: None,
+            writes: HashMap::new(),
+            reclaim: None,
+            draining: Vec::new(),
+            next_sequence: sequences.next,
+            floor_sequence: sequences.floor,
+            owed: Vec::new(),
+            owed_clear: false,
+            dirty: true,
+        }
+    }
+
+    /// The bytes of a place that have not reached the device.
+    pub(crate) fn buffered(&self, place: &Place) -> Option<Bytes> {
+        if let Some(open) = self.open.as_ref().filter(|open| open.sequence == place.sequence)
+            && let Some(bytes) = open.gather.as_ref().and_then(|gather| gather.copy(place))
+        {
+            return Some(bytes);
+        }
+        let holds = |write: &&Write| write.sequence == place.sequence && write.offset <= place.offset;
+        self.writes
+            .values()
+            .filter(holds)
+            .find_map(|write| write.data.bytes(place.offset - write.offset, place.len))
+    }
+
+    /// Begins the next life of a free segment. One is kept back for what must be logged in any case.
+    fn open_segment(&mut self, source: Source, out: &mut Outbox) -> Result<(), Declined> {
+        let kept_back = if source == Source::Store { 1 } else { 0 };
+        if self.device.is_retired() {
+            return Err(Declined::DeviceRetired);
+        }
+        if self.free.len() <= kept_back {
+            self.start_reclaim(out);
+            return Err(Declined::NoSpace);
+        }
+        let Some(segment) = self.free.pop_front() else { return Err(Declined::NoSpace) };
+        let sequence = self.take_sequence();
+        self.states[segment as usize] = State::Open;
+        self.device.lives.open(segment, sequence, false);
+        let header = Header { device: self.device.id, segment, sequence, void: false };
+        self.write(segment, sequence, 0, header.encode(), false, out);
+        let (entries, gather) = (Vec::new(), None);
+        self.open = Some(Open { segment, sequence, top: BLOCK_BYTES, data_bytes: 0, entries, gather });
+        self.pay_owed();
+        self.start_reclaim(out);
+        Ok(())
+    }
+
+    fn take_sequence(&mut self) -> u64 {
+        self.next_sequence += 1;
+        self.next_sequence - 1
+    }
+
+    /// Closes the open segment with its contents table.
+    fn seal(&mut self, out: &mut Outbox) {
+        self.close_gather(out);
+        let Some(open) = self.open.take() else { return };
+        let Open { segment, sequence, data_bytes, entries, .. } = open;
+        let (contents_offset, run) = Trailer::encode_with_contents(
+            self.device.id,
+            segment,
+            sequence,
+            &entries,
+            data_bytes,
+            &self.device.geometry,
+        );
+        debug_assert!(contents_offset >= open.top);
+        self.write(segment, sequence, contents_offset, run, false, out);
+        self.states[segment as usize] = State::Sealed(Sealed { sequence, contents_offset, data_bytes });
+        self.sealed.push_back(segment);
+        self.dirty = true;
+    }
+
+    fn write(
+        &mut self,
+        segment: u32,
+        sequence: u64,
+        offset: u32,
+        data: BlockBuf,
+        voids: bool,
+        out: &mut Outbox,
+    ) {
+        let data = data.freeze();
+        let id = self.device.new_io();
+        let start = self.device.geometry.segment_start(segment);
+        let len = u64::from(data.len());
+        debug_assert!(u64::from(offset) + len <= u64::from(self.device.geometry.segment_bytes()));
+        self.common.in_flight_bytes.fetch_add(len, Relaxed);
+        self.common.written_bytes.fetch_add(len, Relaxed);
+        self.device.writes.fetch_add(1, Relaxed);
+        self.writes.insert(id, Write { segment, sequence, offset, data: data.clone(), voids });
+        out.push(Io::Write { id, device: self.device.index, offset: start + u64::from(offset), data });
+    }
+
+    /// Takes the outcome of one of the log's requests. A failure was dealt with here as far as this log goes.
+    pub(crate) fn complete(&mut self, id: IoId, result: IoResult, out: &mut Outbox) -> Result<(), Failure> {
+        match self.writes.remove(&id) {
+            Some(write) => self.complete_write(&write, result, out),
+            None => self.complete_read(id, result, out),
+        }
+    }
+
+    fn complete_write(&mut self, write: &Write, result: IoResult, out: &mut Outbox) -> Result<(), Failure> {
+        self.common.in_flight_bytes.fetch_sub(u64::from(write.data.len()), Relaxed);
+        if matches!(result, Ok(IoDone::Written)) {
+            self.settle_if_done(write.segment);
+            return Ok(());
+        }
+        if !self.device.is_retired() {
+            self.give_up_segment(write, out);
+        }
+        Err(if write.voids { Failure::Fatal } else { Failure::Counted })
+    }
+
+    /// A write failed, so nothing of that life is trusted any more, and the header is overwritten to say so for
+    /// later runs. No checkpoint completes before that; if it fails too, the device has to go.
+    fn give_up_segment(&mut self, write: &Write, out: &mut Outbox) {
+        let segment = write.segment;
+        if self.states[segment as usize] == State::Unusable {
+            return;
+        }
+        self.device.lives.close(segment);
+        self.states[segment as usize] = State::Unusable;
+        self.sealed.retain(|&sealed| sealed != segment);
+        self.draining.retain(|draining| draining.segment != segment);
+        if self.open.as_ref().is_some_and(|open| open.segment == segment) {
+            self.open = None;
+        }
+        let number = self.device.base + segment;
+        self.common.index.sweep(|location| location.segment() == number);
+        self.void(segment, out);
+    }
+
+    /// Ends the contents of a segment on the device.
+    fn void(&mut self, segment: u32, out: &mut Outbox) {
+        let sequence = self.take_sequence();
+        let header = Header::void(self.device.id, segment, sequence);
+        self.write(segment, sequence, 0, header.encode(), true, out);
+        self.dirty = true;
+    }
+
+    fn settle_if_done(&mut self, segment: u32) {
+        let sealed = matches!(self.states[segment as usize], State::Sealed(_));
+        if sealed && !self.writes.values().any(|write| write.segment == segment) {
+            self.device.lives.settle(segment);
+        }
+    }
+
+    /// Requests of writes under way.
+    pub(crate) fn writes_under_way(&self) -> impl Iterator<Item = IoId> {
+        self.writes.keys().copied()
+    }
+
+    /// Whether the log waits for no device.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.writes.is_empty() && self.reclaim.is_none()
+    }
+
+    /// The floor and the open segment, as a checkpoint has them. Everything listed is handed to the device.
+    pub(crate) fn flush_for_checkpoint(&mut self, out: &mut Outbox) -> (Sequences, Option<OpenContents>) {
+        self.dirty = false;
+        self.flush_gather(out);
+        let contents = self.open.as_ref().map(|open| {
+            let Open { segment, sequence, data_bytes, ref entries, .. } = *open;
+            OpenContents { segment, sequence, data_bytes, entries: entries.clone() }
+        });
+        (Sequences { floor: self.floor_sequence, next: self.next_sequence }, contents)
+    }
+
+    /// Writes a mark (a tombstone, a clear) that voids older entries of this device; owed where no room is.
+    pub(crate) fn mark(&mut self, kind: EntryKind, of: Option<Fingerprint>, out: &mut Outbox) {
+        self.dirty = true;
+        match of {
+            Some(of) if kind == EntryKind::Tombstone => self.owed.push(of),
+            _ => self.owed_clear = true,
+        }
+        if self.mark_room() || (self.make_mark_room(out)) {
+            self.pay_owed();
+        }
+    }
+
+    /// A tombstone to be logged with the first segment that is opened.
+    pub(crate) fn owe_tombstone(&mut self, of: Fingerprint) {
+        self.owed.push(of);
+        self.dirty = true;
+    }
+
+    fn make_mark_room(&mut self, out: &mut Outbox) -> bool {
+        self.seal(out);
+        self.open_segment(Source::Upkeep, out).is_ok()
+    }
+
+    fn mark_room(&mut self) -> bool {
+        let fits = |open: &Open| open.top <= self.data_limit(open.entries.len() + 1);
+        self.open.as_ref().is_some_and(fits)
+    }
+
+    fn pay_owed(&mut self) {
+        if self.owed_clear && self.mark_room() {
+            self.owed_clear = false;
+            self.owed.clear();
+            self.push_mark(EntryKind::Clear, Fingerprint::from_parts(0, 0));
+        }
+        while !self.owed.is_empty() && self.mark_room() {
+            if let Some(of) = self.owed.pop() {
+                self.push_mark(EntryKind::Tombstone, of);
+            }
+        }
+    }
+
+    fn push_mark(&mut self, kind: EntryKind, fingerprint: Fingerprint) {
+        let lsn = self.common.next_lsn();
+        if let Some(open) = &mut self.open {
+            open.entries.push(Entry { kind, fingerprint, lsn, offset: 0, len: 0 });
+        }
+    }
+
+    /// Where data must end if so many entries are to be listed; 0 where they cannot be.
+    fn data_limit(&self, entries: usize) -> u32 {
+        let geometry = &self.device.geometry;
+        if entries as u64 > u64::from(entries_max(geometry.checkpoint_bytes())) {
+            return 0;
+        }
+        let table = crate::block::round_to_blocks(entries as u32 * ENTRY_BYTES);
+        geometry.trailer_offset().saturating_sub(2 * table)
+    }
+
+    /// Gives the device up: everything on it becomes a miss.
+    pub(crate) fn retire(&mut self) {
+        self.device.retired.store(true, SeqCst);
+        for segment in 1..self.states.len() as u32 {
+            self.device.lives.close(segment);
+        }
+        self.states[1..].fill(State::Unusable);
+        self.free.clear();
+        self.sealed.clear();
+        self.draining.clear();
+        self.owed.clear();
+        (self.open, self.reclaim, self.owed_clear, self.dirty) = (None, None, false, false);
+        let range = self.device.base..self.device.base + self.states.len() as u32;
+        self.common.index.sweep(|location| range.contains(&location.segment()));
+    }
+
+    /// Segments by state, and bytes of data in them.
+    pub(crate) fn count(&self) -> (SegmentCounts, u64) {
+        let mut counts = SegmentCounts::default();
+        let mut bytes = self.open.as_ref().map_or(0, |open| u64::from(open.data_bytes));
+        for state in &self.states[1..] {
+            match state {
+                State::Free => counts.free += 1,
+                State::Open => counts.open += 1,
+                State::Sealed(sealed) => {
+                    counts.sealed += 1;
+                    bytes += u64::from(sealed.data_bytes);
+                }
+                State::Reclaiming => counts.reclaiming += 1,
+                State::Unusable => counts.unusable += 1,
+            }
+        }
+        (counts, bytes)
+    }
+
+    fn now(&self) -> Millis {
+        self.common.now.load(Relaxed)
+    }
+}

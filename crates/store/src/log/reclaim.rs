@@ -1,0 +1,305 @@
+//! Taking segments back, oldest first.
+//!
+//! ```text
+//! read contents → drop what was not used, read what was → carry that forward → close the life, raise the floor
+//!   → readers gone and a later checkpoint complete → Free
+//! ```
+//! The floor (lives before it have no contents) becomes durable in the same checkpoint as the carried copies: a
+//! crash finds either the old segment or the copies, and what was dropped does not come back once a
+//! checkpoint promises that it does not. That works because lives are taken back in their order.
+//!
+//! Objects whose *extents* are in the segment but whose record is elsewhere stay in the index: the life in
+//! the extent reference is over, a reader is refused the lease and forgets the object. (Telling them from objects
+//! that were replaced by newer ones would cost a read for each.)
+
+use super::{Failure, Log, Sealed, State};
+use crate::block::{BLOCK_BYTES, round_to_blocks};
+use crate::disk::record::{Body, BodyToWrite, ExtentRef, Record, RecordToWrite};
+use crate::disk::segment::{Entry, EntryKind, Trailer};
+use crate::index::Location;
+use crate::io::{Io, IoDone, IoId, IoResult, Outbox};
+use crate::store::Blocked;
+use crate::types::Millis;
+use bytes::Bytes;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// The segment that is being taken back.
+#[derive(Debug)]
+pub(super) struct Reclaim {
+    segment: u32,
+    sequence: u64,
+    io: IoId,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// The contents table is being read.
+    Contents,
+    /// Used records are being read, a batch at a time.
+    Carrying { now: Batch, rest: Vec<Batch> },
+}
+
+/// Records that one read gets.
+#[derive(Debug)]
+struct Batch {
+    from: u32,
+    len: u32,
+    records: Vec<(Entry, Location)>,
+}
+
+/// A segment without contents that may still have readers.
+#[derive(Debug)]
+pub(super) struct Draining {
+    pub(super) segment: u32,
+    since: Millis,
+    /// The first checkpoint that covers what made it superfluous.
+    after: u64,
+}
+
+impl Log {
+    /// Free segments below which one is taken back: a sixteenth of the device, from 2 to 16.
+    fn low_water(&self) -> usize {
+        (self.device.geometry.segments() as usize / 16).clamp(2, 16)
+    }
+
+    /// Takes the oldest segment back if free ones are few and it is not already under way.
+    pub(super) fn start_reclaim(&mut self, out: &mut Outbox) {
+        let unread = self.draining.iter().filter(|draining| self.device.lives.readers(draining.segment) == 0);
+        let soon_free = self.free.len() + unread.count();
+        if self.reclaim.is_some() || soon_free > self.low_water() {
+            return;
+        }
+        let Some(&segment) = self.sealed.front() else { return };
+        let State::Sealed(Sealed { sequence, contents_offset, .. }) = self.states[segment as usize] else {
+            return;
+        };
+        if !self.device.lives.is_settled(segment) {
+            return;
+        }
+        self.sealed.pop_front();
+        let len = self.device.geometry.segment_bytes() - contents_offset;
+        let io = self.read(segment, contents_offset, len, out);
+        self.reclaim = Some(Reclaim { segment, sequence, io, step: Step::Contents });
+    }
+
+    fn read(&self, segment: u32, offset: u32, len: u32, out: &mut Outbox) -> IoId {
+        let id = self.device.new_io();
+        let offset = self.device.geometry.segment_start(segment) + u64::from(offset);
+        out.push(Io::Read { id, device: self.device.index, offset, len });
+        id
+    }
+
+    pub(super) fn complete_read(
+        &mut self,
+        id: IoId,
+        result: IoResult,
+        out: &mut Outbox,
+    ) -> Result<(), Failure> {
+        let Some(reclaim) = self.reclaim.take_if(|reclaim| reclaim.io == id) else { return Ok(()) };
+        let (bytes, outcome) = match result {
+            Ok(IoDone::Read(bytes)) => (Some(bytes), Ok(())),
+            Ok(_) | Err(_) => (None, Err(Failure::Counted)),
+        };
+        let Reclaim { segment, sequence, step, .. } = reclaim;
+        let batches = match step {
+            Step::Contents => self.sort_contents(segment, sequence, bytes),
+            Step::Carrying { now, rest } => {
+                self.carry(segment, sequence, &now, bytes, out);
+                rest
+            }
+        };
+        self.carry_on(segment, sequence, batches, out);
+        outcome
+    }
+
+    /// Reads the next batch, or finishes.
+    fn carry_on(&mut self, segment: u32, sequence: u64, mut batches: Vec<Batch>, out: &mut Outbox) {
+        match batches.pop() {
+            None => self.drain(segment, sequence, out),
+            Some(now) => {
+                let io = self.read(segment, now.from, now.len, out);
+                let step = Step::Carrying { now, rest: batches };
+                self.reclaim = Some(Reclaim { segment, sequence, io, step });
+            }
+        }
+    }
+
+    /// Drops what was not used, or is too much; returns the rest in batches. Without a contents table that
+    /// can be trusted everything is dropped.
+    fn sort_contents(&mut self, segment: u32, sequence: u64, bytes: Option<Bytes>) -> Vec<Batch> {
+        let number = self.device.base + segment;
+        let Some(entries) = bytes.and_then(|bytes| self.decode_contents(segment, sequence, &bytes)) else {
+            let gone = self.common.index.sweep(|location| location.segment() == number);
+            self.common.evicted.fetch_add(gone.len() as u64, Relaxed);
+            return Vec::new();
+        };
+        let mut used = Vec::new();
+        for entry in entries {
+            let EntryKind::Record { elsewhere } = entry.kind else { continue };
+            let here = Location::new(number, entry.offset, entry.len, false, elsewhere);
+            match self.common.index.get(entry.fingerprint) {
+                Some(now) if now.same_place(here) && now.hits() > 0 => used.push((entry, now)),
+                Some(now) if now.same_place(here) => self.evict(&entry, here),
+                _ => {}
+            }
+        }
+        used.sort_by_key(|(entry, now)| (std::cmp::Reverse(now.hits()), entry.offset));
+        let percent = u64::from(self.common.config.carry_percent);
+        let mut budget = u64::from(self.device.geometry.segment_bytes()) * percent / 100;
+        used.retain(|(entry, now)| match budget.checked_sub(u64::from(entry.len)) {
+            Some(rest) => {
+                budget = rest;
+                true
+            }
+            None => {
+                self.evict(entry, *now);
+                false
+            }
+        });
+        batches(used, self.common.config.gather_bytes)
+    }
+
+    fn evict(&self, entry: &Entry, here: Location) {
+        if self.common.index.remove_if(entry.fingerprint, |now| now.same_place(here)).is_some() {
+            self.common.evicted.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn decode_contents(&self, segment: u32, sequence: u64, bytes: &[u8]) -> Option<Vec<Entry>> {
+        let geometry = &self.device.geometry;
+        let split = bytes.len().checked_sub(BLOCK_BYTES as usize)?;
+        let trailer = Trailer::decode(&bytes[split..], geometry).ok()?;
+        let ours = (trailer.device, trailer.segment, trailer.sequence) == (self.device.id, segment, sequence);
+        if !ours || trailer.contents_bytes(geometry) as usize != split {
+            return None;
+        }
+        trailer.contents(&bytes[..split], geometry).ok()
+    }
+
+    fn carry(&mut self, segment: u32, sequence: u64, batch: &Batch, bytes: Option<Bytes>, out: &mut Outbox) {
+        for (entry, old) in &batch.records {
+            let from = (entry.offset - batch.from) as usize;
+            let raw = bytes.as_ref().and_then(|bytes| bytes.get(from..from + entry.len as usize));
+            let carried = raw.is_some_and(|raw| self.carry_one(segment, sequence, entry, *old, raw, out));
+            if !carried {
+                self.evict(entry, *old);
+            }
+        }
+    }
+
+    /// Carries one record, if it is intact and a body elsewhere is on this device and still alive there (or on
+    /// another device, which its reader will find out).
+    fn carry_one(
+        &mut self,
+        segment: u32,
+        sequence: u64,
+        entry: &Entry,
+        old: Location,
+        raw: &[u8],
+        out: &mut Outbox,
+    ) -> bool {
+        let place = self.device.place(segment, sequence, entry.offset, entry.len);
+        let Ok(record) = Record::decode_at(raw, self.device.id, &place) else { return false };
+        let extents: Vec<ExtentRef>;
+        let body = match record.body() {
+            Body::Inline(inline) if inline.is_intact() => {
+                BodyToWrite::Inline { bytes: inline.bytes, crc: inline.crc }
+            }
+            Body::Inline(_) => return false,
+            Body::Extents(table) => {
+                extents = table.iter().collect();
+                BodyToWrite::Extents(&extents)
+            }
+        };
+        if let BodyToWrite::Extents(extents) = body
+            && !extents.iter().all(|extent| self.will_live(segment, extent))
+        {
+            return false;
+        }
+        let copy = RecordToWrite { hash: record.key_hash(), key: record.key, head: record.head, body };
+        let carried = matches!(self.append_carried(entry.fingerprint, &copy, old, out), Ok(Some(_)));
+        if carried {
+            self.common.carried.fetch_add(1, Relaxed);
+            self.common.carried_bytes.fetch_add(u64::from(entry.len), Relaxed);
+        }
+        carried
+    }
+
+    fn will_live(&self, victim: u32, extent: &ExtentRef) -> bool {
+        if extent.device != self.device.id.short() {
+            return true;
+        }
+        let known = (1..self.states.len() as u32).contains(&extent.segment);
+        known
+            && extent.segment != victim
+            && self.device.lives.sequence(extent.segment) == Some(extent.sequence)
+    }
+
+    /// The segment has no contents any more; from here on only readers keep it.
+    fn drain(&mut self, segment: u32, sequence: u64, out: &mut Outbox) {
+        self.device.lives.close(segment);
+        self.states[segment as usize] = State::Reclaiming;
+        debug_assert!(self.floor_sequence <= sequence);
+        self.floor_sequence = sequence + 1;
+        self.dirty = true;
+        let after = self.common.checkpoint_begun.load(SeqCst) + 1;
+        self.draining.push(Draining { segment, since: self.now(), after });
+        self.start_reclaim(out);
+    }
+
+    /// Frees what nothing keeps any more, and takes the next segment back if that is not enough.
+    pub(crate) fn upkeep(&mut self, out: &mut Outbox) {
+        let done = self.common.checkpoint_done.load(SeqCst);
+        let lives = std::sync::Arc::clone(&self.device.lives);
+        for draining in
+            self.draining.extract_if(.., |it| it.after <= done && may_reuse(lives.readers(it.segment)))
+        {
+            self.states[draining.segment as usize] = State::Free;
+            self.free.push_back(draining.segment);
+        }
+        self.start_reclaim(out);
+    }
+
+    /// Whether a checkpoint now would free segments that are needed.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        let begun = self.common.checkpoint_begun.load(SeqCst);
+        self.free.len() <= self.low_water() && self.draining.iter().any(|draining| draining.after > begun)
+    }
+
+    /// Segments that only readers keep.
+    pub(crate) fn blocked(&self) -> impl Iterator<Item = Blocked> {
+        let device = &self.device;
+        self.draining.iter().filter_map(|&Draining { segment, since, .. }| {
+            let readers = device.lives.readers(segment);
+            (readers > 0).then_some(Blocked { device: device.index, segment, readers, since })
+        })
+    }
+}
+
+/// Only a segment without readers is used again.
+fn may_reuse(readers: u32) -> bool {
+    #[cfg(test)]
+    if crate::testing::LEASES_IGNORED.get() {
+        return true;
+    }
+    readers == 0
+}
+
+/// Groups records so that one read of at most about `bytes_max` gets each group.
+fn batches(mut records: Vec<(Entry, Location)>, bytes_max: u32) -> Vec<Batch> {
+    records.sort_unstable_by_key(|(entry, _)| entry.offset);
+    let mut batches: Vec<Batch> = Vec::new();
+    for (entry, location) in records {
+        let from = entry.offset / BLOCK_BYTES * BLOCK_BYTES;
+        let end = round_to_blocks(entry.offset + entry.len);
+        match batches.last_mut() {
+            Some(batch) if end - batch.from <= bytes_max => {
+                batch.len = batch.len.max(end - batch.from);
+                batch.records.push((entry, location));
+            }
+            _ => batches.push(Batch { from, len: end - from, records: vec![(entry, location)] }),
+        }
+    }
+    batches
+}

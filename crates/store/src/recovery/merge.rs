@@ -1,0 +1,77 @@
+//! Merging contents tables, newest entry first over all devices: the first entry of an object decides.
+//!
+//! A record that lost to one on *another* device gets a tombstone in its own device's log: the winner may be
+//! reclaimed first, and the loser must not come back then. (The tombstone that was written when it lost may not have
+//! survived the crash.)
+
+use super::device::DeviceRecovery;
+use super::*;
+use crate::disk::segment::Entry;
+use crate::fingerprint::Fingerprint;
+use crate::index::Location;
+use std::collections::HashSet;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Merge {
+    pub(super) index: Index,
+    pub(super) last_lsn: Lsn,
+    /// For each device, objects of which an older record lost to another device.
+    pub(super) superseded: Vec<Vec<Fingerprint>>,
+    /// For each device, objects of which older records are void there.
+    dead: Vec<HashSet<Fingerprint>>,
+    bases: Vec<u32>,
+}
+
+impl Merge {
+    pub(super) fn new(devices: Vec<(u32, DeviceIndex)>) -> Self {
+        let bases: Vec<u32> = devices.into_iter().map(|(base, _)| base).collect();
+        let superseded = vec![Vec::new(); bases.len()];
+        let dead = vec![HashSet::new(); bases.len()];
+        Self { index: Index::new(), last_lsn: Lsn(0), superseded, dead, bases }
+    }
+
+    /// Takes in entries as long as every device that has more shows its newest.
+    pub(super) fn run(&mut self, devices: &mut [DeviceRecovery]) {
+        while devices.iter_mut().all(DeviceRecovery::shows_newest) {
+            let newest = devices.iter_mut().filter_map(|device| Some((device.newest()?, device)));
+            let Some((_, device)) = newest.max_by_key(|(lsn, _)| *lsn) else { return };
+            let Some((segment, entry)) = device.take_newest() else { return };
+            self.take(device, segment, &entry);
+        }
+    }
+
+    fn take(&mut self, device: &mut DeviceRecovery, segment: u32, entry: &Entry) {
+        self.last_lsn = self.last_lsn.max(entry.lsn);
+        let at = device.index.at();
+        match entry.kind {
+            EntryKind::Extent => {}
+            EntryKind::Tombstone => _ = self.dead[at].insert(entry.fingerprint),
+            EntryKind::Clear => device.ignore_older(),
+            EntryKind::Record { elsewhere } => {
+                let location =
+                    Location::new(device.base + segment, entry.offset, entry.len, false, elsewhere);
+                self.record(at, entry.fingerprint, location);
+            }
+        }
+    }
+
+    fn record(&mut self, at: usize, of: Fingerprint, location: Location) {
+        if self.dead[at].contains(&of) {
+            return;
+        }
+        match self.index.get(of) {
+            None => _ = self.index.insert(of, || location),
+            Some(winner) if self.is_on(at, winner) => {}
+            Some(_) => {
+                self.superseded[at].push(of);
+                self.dead[at].insert(of);
+            }
+        }
+    }
+
+    fn is_on(&self, at: usize, location: Location) -> bool {
+        let end = self.bases.get(at + 1).copied().unwrap_or(u32::MAX);
+        (self.bases[at]..end).contains(&location.segment())
+    }
+}

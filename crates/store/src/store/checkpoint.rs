@@ -1,0 +1,197 @@
+//! Checkpoints of the whole store.
+//!
+//! ```text
+//! Idle → Flush: gather buffers out, wait for all log writes begun before
+//!      → SyncData: every device that has news      → WriteAreas: into the area not used last
+//!      → SyncAreas → Idle, done
+//! ```
+//! All devices go through each step together, because a record on one may name extents on another. A failure
+//! on the way leaves the checkpoint undone, which promises nothing; the next one starts over.
+
+use super::{Device, Shared, Store};
+use crate::disk::checkpoint::Checkpoint;
+use crate::geometry::Area;
+use crate::log::Failure;
+use crate::*;
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// Where a checkpoint stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Idle,
+    Flush,
+    SyncData,
+    WriteAreas,
+    SyncAreas,
+}
+
+/// A device's part in a checkpoint.
+#[derive(Debug)]
+struct Part {
+    device: DeviceIndex,
+    area: Blocks,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Checkpointer {
+    step: Step,
+    waiting: HashSet<IoId>,
+    parts: Vec<Part>,
+    failed: bool,
+    /// Number on disk of the last checkpoint; counted over all runs.
+    number: u64,
+    /// For each device, the area that is to be written next.
+    areas: Vec<Area>,
+    last: Option<Millis>,
+}
+
+impl Checkpointer {
+    pub(crate) fn new(number: u64, areas: Vec<Area>) -> Self {
+        let (waiting, parts) = (HashSet::new(), Vec::new());
+        Self { step: Step::Idle, waiting, parts, failed: false, number, areas, last: None }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.step == Step::Idle
+    }
+}
+
+impl Shared {
+    /// Begins a checkpoint if one is due.
+    pub(super) fn checkpoint_if_due(&self, now: Millis, out: &mut Outbox) {
+        let mut checkpoint = self.checkpoint.lock();
+        let last = *checkpoint.last.get_or_insert(now);
+        if checkpoint.step != Step::Idle || !self.is_due(now.saturating_sub(last)) {
+            return;
+        }
+        checkpoint.last = Some(now);
+        self.begin(&mut checkpoint, out);
+        self.advance(&mut checkpoint, out);
+    }
+
+    fn is_due(&self, elapsed: Millis) -> bool {
+        let urgent = self.closed.load(Relaxed) || elapsed >= self.common.config.checkpoint_every;
+        self.devices.iter().any(|device| {
+            let log = device.log.lock();
+            log.wants_checkpoint() || (urgent && log.dirty)
+        })
+    }
+
+    fn begin(&self, checkpoint: &mut Checkpointer, out: &mut Outbox) {
+        checkpoint.step = Step::Flush;
+        checkpoint.failed = false;
+        checkpoint.number += 1;
+        self.common.checkpoint_begun.fetch_add(1, SeqCst);
+        for device in self.devices.iter().filter(|device| !device.info.is_retired()) {
+            let mut log = device.log.lock();
+            let (sequences, open) = log.flush_for_checkpoint(out);
+            checkpoint.waiting.extend(log.writes_under_way());
+            drop(log);
+            let contents = self.contents(device, checkpoint.number, sequences, open);
+            checkpoint.parts.push(Part { device: device.info.index, area: contents.encode().freeze() });
+        }
+    }
+
+    fn contents(
+        &self,
+        device: &Device,
+        number: u64,
+        sequences: disk::checkpoint::Sequences,
+        open: Option<disk::checkpoint::OpenContents>,
+    ) -> Checkpoint {
+        let healthy =
+            |id| self.devices.iter().any(|device| device.info.id == id && !device.info.is_retired());
+        let members = self.identity.members.iter().filter(|member| healthy(member.device));
+        Checkpoint {
+            device: device.info.id,
+            store_id: self.identity.store_id,
+            hash_seed: self.identity.hash_seed,
+            number,
+            generation: self.identity.generation,
+            sequences,
+            last_lsn: self.common.last_lsn.load(Relaxed),
+            members: members.copied().collect(),
+            open,
+        }
+    }
+
+    /// Takes the outcome of a request that the checkpoint may wait for.
+    pub(super) fn checkpoint_complete(&self, id: IoId, failed: bool, out: &mut Outbox) {
+        let mut checkpoint = self.checkpoint.lock();
+        if !checkpoint.waiting.remove(&id) {
+            return;
+        }
+        checkpoint.failed |= failed;
+        // Bytes that a sync did not reach may be lost at any time: such a device is not trusted any more. A log
+        // write that failed was dealt with by its log.
+        if failed
+            && checkpoint.step != Step::Flush
+            && let Some(device) = self.device(id.device())
+        {
+            self.count_error(device, Failure::Fatal);
+        }
+        self.advance(&mut checkpoint, out);
+    }
+
+    fn advance(&self, checkpoint: &mut Checkpointer, out: &mut Outbox) {
+        while checkpoint.step != Step::Idle && checkpoint.waiting.is_empty() {
+            checkpoint.step = match checkpoint.step {
+                _ if checkpoint.failed => self.give_up(checkpoint),
+                Step::Flush => self.ask(checkpoint, Step::SyncData, out),
+                Step::SyncData => self.ask(checkpoint, Step::WriteAreas, out),
+                Step::WriteAreas => self.ask(checkpoint, Step::SyncAreas, out),
+                Step::SyncAreas => self.finish(checkpoint),
+                Step::Idle => Step::Idle,
+            };
+        }
+    }
+
+    /// Asks every device that takes part for the request that belongs to `step`.
+    fn ask(&self, checkpoint: &mut Checkpointer, step: Step, out: &mut Outbox) -> Step {
+        for part in &checkpoint.parts {
+            let Some(device) = self.device(part.device).filter(|device| !device.info.is_retired()) else {
+                continue;
+            };
+            let id = device.info.new_io();
+            checkpoint.waiting.insert(id);
+            out.push(if step == Step::WriteAreas {
+                device.info.writes.fetch_add(1, Relaxed);
+                self.common.written_bytes.fetch_add(u64::from(part.area.len()), Relaxed);
+                let (offset, _) = device.info.geometry.checkpoint_area(checkpoint.areas[part.device.at()]);
+                Io::Write { id, device: part.device, offset, data: part.area.clone() }
+            } else {
+                Io::Sync { id, device: part.device }
+            });
+        }
+        step
+    }
+
+    fn finish(&self, checkpoint: &mut Checkpointer) -> Step {
+        for part in checkpoint.parts.drain(..) {
+            let area = &mut checkpoint.areas[part.device.at()];
+            *area = area.other();
+        }
+        let begun = self.common.checkpoint_begun.load(SeqCst);
+        self.common.checkpoint_done.store(begun, SeqCst);
+        Step::Idle
+    }
+
+    fn give_up(&self, checkpoint: &mut Checkpointer) -> Step {
+        for part in checkpoint.parts.drain(..) {
+            if let Some(device) = self.device(part.device).filter(|device| !device.info.is_retired()) {
+                device.log.lock().dirty = true;
+            }
+        }
+        Step::Idle
+    }
+}
+
+impl Store {
+    /// Checkpoints that were completed since opening. What was stored or removed before the call of the
+    /// `tick` that began one is durable once it is counted here.
+    pub fn checkpoints(&self) -> u64 {
+        self.shared.common.checkpoint_done.load(SeqCst)
+    }
+}

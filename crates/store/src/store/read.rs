@@ -1,0 +1,96 @@
+//! Reading: from a key hash to a place and the right to read it.
+
+use super::{At, Found, Shared, Store};
+use crate::disk::segment::EntryKind;
+use crate::fingerprint::Fingerprint;
+use crate::log::Failure;
+use crate::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Store {
+    /// The newest version of the object, or nothing. Counts as a use, which reclaim respects.
+    /// Never asks a device for an absent key (one in 2^44 other keys looks like a given one).
+    pub fn lookup(&self, hash: KeyHash) -> Option<Found> {
+        let shared = &self.shared;
+        let (lease, verified) = shared.common.index.lookup(hash.into(), |location| {
+            // Under the shard's lock the entry cannot leave, so neither can the life that it points to.
+            let (device, place) = shared.place_of(location)?;
+            Some((device.info.lives.lease(place)?, location.verified()))
+        })?;
+        let place = *lease.place();
+        Some(Found { place, at: shared.at(lease)?, verified })
+    }
+
+    /// How to get the bytes of a place, or nothing where that life of the segment is over.
+    pub fn at(&self, place: &Place) -> Option<At> {
+        let lease = self.shared.device(place.device)?.info.lives.lease(*place)?;
+        self.shared.at(lease)
+    }
+
+    /// The place of an extent, or nothing where its device is not here. Whether it is still alive is for
+    /// [`Store::at`] to say.
+    pub fn extent_place(&self, extent: &ExtentRef) -> Option<Place> {
+        let info = self.shared.devices.iter().map(|device| &device.info);
+        let info = info.into_iter().find(|info| info.id.short() == extent.device)?;
+        let end = u64::from(extent.offset) + u64::from(extent.len);
+        let inside =
+            extent.segment <= info.geometry.segments() && end <= u64::from(info.geometry.segment_bytes());
+        let &ExtentRef { segment, sequence, offset, len, .. } = extent;
+        inside.then_some(Place { device: info.index, segment, sequence, offset, len })
+    }
+
+    /// Decodes the record that was read from `place`, and refuses one that does not belong there.
+    pub fn record<'a>(&self, place: &Place, bytes: &'a [u8]) -> Result<Record<'a>, Corrupt> {
+        let device = self.shared.device(place.device).ok_or(Corrupt::Elsewhere)?;
+        Record::decode_at(bytes, device.info.id, place)
+    }
+
+    /// Record and body at `place` were found intact.
+    pub fn note_verified(&self, hash: KeyHash, place: &Place) {
+        if let Some(location) = self.shared.location_of(place) {
+            self.shared.common.index.set_verified(hash.into(), location);
+        }
+    }
+
+    /// Record or body at `place` was found damaged: the entry leaves the index for good. (A tombstone is
+    /// logged: the damage may be gone at the next start, when the object may have been removed meanwhile.)
+    pub fn note_bad(&self, hash: KeyHash, place: &Place, out: &mut Outbox) {
+        self.shared.common.bad.fetch_add(1, Relaxed);
+        let Some(device) = self.shared.device(place.device) else { return };
+        let mut log = device.log.lock();
+        if self.shared.take_out(hash.into(), place) {
+            log.mark(EntryKind::Tombstone, Some(hash.into()), out);
+        }
+    }
+
+    /// The body that the record at `place` names is gone (an extent's life is over): the entry leaves the
+    /// index. Not an error, and nothing to log: a life that is over stays over.
+    pub fn forget(&self, hash: KeyHash, place: &Place) {
+        self.shared.take_out(hash.into(), place);
+    }
+
+    /// A read that the caller made failed.
+    pub fn note_io_error(&self, device: DeviceIndex) {
+        if let Some(device) = self.shared.device(device) {
+            self.shared.count_error(device, Failure::Counted);
+        }
+    }
+}
+
+impl Shared {
+    /// Bytes from the buffer, or the lease where there are none: then they are on the device.
+    fn at(&self, lease: Lease) -> Option<At> {
+        let place = lease.place();
+        let device = self.device(place.device)?;
+        if device.info.lives.is_settled(place.segment) {
+            return Some(At::Device(lease));
+        }
+        let buffered = device.log.lock().buffered(place);
+        Some(buffered.map_or(At::Device(lease), At::Buffered))
+    }
+
+    fn take_out(&self, of: Fingerprint, place: &Place) -> bool {
+        let Some(location) = self.location_of(place) else { return false };
+        self.common.index.remove_if(of, |now| now.same_place(location)).is_some()
+    }
+}
