@@ -95,6 +95,12 @@ fn statuses_without_explicit_freshness() {
 }
 
 #[test]
+fn cookies_are_not_shared_by_accident() {
+    assert!(!is_stored(with("max-age=60").field("Set-Cookie", "session=1"), Ask::get("/")));
+    assert!(is_stored(with("public, max-age=60").field("Set-Cookie", "theme=dark"), Ask::get("/")));
+}
+
+#[test]
 fn a_part_is_not_taken_for_the_whole() {
     let (origin, tidegate) = answering(|request| match request.head.field("range") {
         Some(_) => Reply::status(206, "el")

@@ -7,6 +7,7 @@ mod commands;
 mod corruption;
 mod devices;
 mod restart;
+mod twin;
 
 use testkit::{Origin, Pattern, Reply, Request, Tidegate};
 
