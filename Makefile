@@ -8,6 +8,7 @@ CARGO ?= cargo
 # Arguments for `make run`, such as ARGS="--listen 127.0.0.1:8080 --origin http://127.0.0.1:9000"
 ARGS ?=
 
+.NOTPARALLEL:
 .PHONY: help run build test format clippy unit docs tools clean
 
 help:

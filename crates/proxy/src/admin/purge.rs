@@ -67,8 +67,8 @@ impl PurgeUrl {
     fn read(url: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = url.split_once("://").ok_or("does not begin with http:// or https://")?;
         let (scheme, own_port) = match scheme.to_ascii_lowercase().as_str() {
-            "http" => ("http", ":80"),
-            "https" => ("https", ":443"),
+            "http" => ("http", 80),
+            "https" => ("https", 443),
             _ => return Err("does not begin with http:// or https://"),
         };
         if !rest.bytes().all(|b| b.is_ascii_graphic()) {
@@ -82,13 +82,27 @@ impl PurgeUrl {
         if authority.contains('@') {
             return Err("holds a user name");
         }
-        let authority = authority.strip_suffix(own_port).or(authority.strip_suffix(':')).unwrap_or(authority);
-        if authority.is_empty() {
-            return Err("names no host");
-        }
+        let authority = authority_of_key(authority, own_port)?;
         let slash = if path_and_query.starts_with('/') { "" } else { "/" };
         let path_and_query = format!("{slash}{path_and_query}");
-        Ok(Self { scheme, authority: authority.to_ascii_lowercase(), path_and_query })
+        Ok(Self { scheme, authority, path_and_query })
+    }
+}
+
+/// Host in lower case, and the port unless it is the scheme's own or empty.
+fn authority_of_key(authority: &str, own_port: u16) -> Result<String, &'static str> {
+    let after_brackets = authority.rfind(']').map_or(0, |at| at + 1);
+    let colon = authority[after_brackets..].find(':').map(|at| after_brackets + at);
+    let (host, port) = colon.map_or((authority, ""), |at| (&authority[..at], &authority[at + 1..]));
+    if host.is_empty() {
+        return Err("names no host");
+    }
+    let host = host.to_ascii_lowercase();
+    match (port, port.parse::<u16>()) {
+        ("", _) => Ok(host),
+        (_, Ok(port)) if port == own_port => Ok(host),
+        (_, Ok(port)) => Ok(format!("{host}:{port}")),
+        (_, Err(_)) => Err("has a port that is not between 0 and 65535"),
     }
 }
 
@@ -106,6 +120,11 @@ mod tests {
             ("https://a:443/", Ok(("https", "a", "/"))),
             ("https://a:80/", Ok(("https", "a:80", "/"))),
             ("http://[::1]:8080/x", Ok(("http", "[::1]:8080", "/x"))),
+            ("http://a:/", Ok(("http", "a", "/"))),
+            ("http://[::1]:80/x", Ok(("http", "[::1]", "/x"))),
+            ("http://a:80:80/", Err("port")),
+            ("http://a:x/", Err("port")),
+            ("http://:80/", Err("no host")),
             ("/a", Err("begin")),
             ("ftp://a/", Err("begin")),
             ("http:///a", Err("no host")),
@@ -144,6 +163,16 @@ mod tests {
         for (body, expected) in rows {
             let word = read(body).map_or_else(|error| error.word(), |_| "ok");
             assert_eq!(word, expected, "{}", String::from_utf8_lossy(body));
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_url_in_the_form_of_keys_stays_as_it_is(text in "(https?|HTTP)://[\\[\\]:.@/?a-zA-Z0-9%-]{0,40}|.*") {
+            if let Ok(url) = PurgeUrl::parse(&text) {
+                let again = format!("{}://{}{}", url.scheme, url.authority, url.path_and_query);
+                proptest::prop_assert_eq!(PurgeUrl::parse(&again), Ok(url));
+            }
         }
     }
 }

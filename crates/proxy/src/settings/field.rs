@@ -19,7 +19,7 @@ pub(super) enum Field {
         get: fn(&Settings) -> u64,
         set: fn(&mut Settings, u64),
         bounds: RangeInclusive<u64>,
-        default: Default,
+        default: CountDefault,
     },
     /// Bytes.
     Size { at: fn(&mut Settings) -> &mut u64, bounds: RangeInclusive<u64>, default: u64 },
@@ -46,7 +46,7 @@ pub(super) type Choice = (&'static str, fn(&mut Settings));
 
 /// The default of a number.
 #[derive(Clone, Copy)]
-pub(super) enum Default {
+pub(super) enum CountDefault {
     /// Always the same.
     Fixed(u64),
     /// One for each CPU that may be used.
@@ -57,8 +57,8 @@ impl Field {
     /// Puts the default into its place.
     pub(super) fn reset(&self, s: &mut Settings, environment: &Environment) {
         match self {
-            Self::Count { set, default: Default::Fixed(n), .. } => set(s, *n),
-            Self::Count { set, default: Default::PerCpu, .. } => set(s, environment.cpus.max(1) as u64),
+            Self::Count { set, default: CountDefault::Fixed(n), .. } => set(s, *n),
+            Self::Count { set, default: CountDefault::PerCpu, .. } => set(s, environment.cpus.max(1) as u64),
             Self::Size { at, default, .. } => *at(s) = *default,
             Self::Span { at, default, .. } => *at(s) = *default,
             Self::Share { at, default } => *at(s) = *default,
@@ -237,7 +237,7 @@ impl Field {
 
     /// The default in words that hold on every machine.
     pub(super) fn default_words(&self) -> String {
-        if let Self::Count { default: Default::PerCpu, .. } = self {
+        if let Self::Count { default: CountDefault::PerCpu, .. } = self {
             return "one per CPU".into();
         }
         let mut settings = Settings::default();

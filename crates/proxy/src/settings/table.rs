@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::field::{Default, Field};
+use super::field::{CountDefault, Field};
 use super::{LogFormat, Settings, StoreIo};
 
 /// One scalar setting.
@@ -128,7 +128,7 @@ macro_rules! timeout {
 /// Every scalar setting, in the order of the documents.
 pub static SETTINGS: &[Setting] = &[
     count!(
-        "workers", workers, 1..=1024, Default::PerCpu,
+        "workers", workers, 1..=1024, CountDefault::PerCpu,
         "Worker threads, each with its own listeners, runtime and disk ring"
     )
     .flagged("workers")
@@ -191,12 +191,12 @@ pub static SETTINGS: &[Setting] = &[
     timeout!(origin_keep_alive, secs(15), "How long an idle connection to an origin is kept for reuse"),
     timeout!(tunnel_idle, secs(600), "Idle time of a tunnel in both directions"),
     timeout!(drain, secs(30), "How long requests in flight may go on after SIGTERM"),
-    count!("limits.head_bytes", limits.head_bytes, KIB..=MIB, Default::Fixed(64 * KIB), "Bytes of a message head, start line included; longer requests get 431"),
-    count!("limits.fields", limits.fields, 8..=10_000, Default::Fixed(128), "Field lines in a head or trailer section; more get 431"),
-    count!("limits.target_bytes", limits.target_bytes, 256..=MIB, Default::Fixed(16 * KIB), "Bytes of a request target; longer ones get 414"),
-    count!("limits.backlog", limits.backlog, 1..=65_535, Default::Fixed(4096), "Connections that may wait for a worker on one listening socket (the kernel's somaxconn bounds it too)")
+    count!("limits.head_bytes", limits.head_bytes, KIB..=MIB, CountDefault::Fixed(64 * KIB), "Bytes of a message head, start line included; longer requests get 431"),
+    count!("limits.fields", limits.fields, 8..=10_000, CountDefault::Fixed(128), "Field lines in a head or trailer section; more get 431"),
+    count!("limits.target_bytes", limits.target_bytes, 256..=MIB, CountDefault::Fixed(16 * KIB), "Bytes of a request target; longer ones get 414"),
+    count!("limits.backlog", limits.backlog, 1..=65_535, CountDefault::Fixed(4096), "Connections that may wait for a worker on one listening socket (the kernel's somaxconn bounds it too)")
         .at_start(),
-    count!("limits.connections_per_origin", limits.connections_per_origin, 0..=65_535, Default::Fixed(256), "Idle connections kept for one origin by each worker"),
+    count!("limits.connections_per_origin", limits.connections_per_origin, 0..=65_535, CountDefault::Fixed(256), "Idle connections kept for one origin by each worker"),
     setting(
         "limits.object_bytes",
         "The largest response body that is stored",

@@ -335,4 +335,20 @@ mod tests {
             assert_eq!(parse_device(text), expected, "{text}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_accepted_means_the_same_when_written_by_us(text in "(https?://)?[\\[\\]:.*@/?#a-zA-Z0-9_\u{e9} -]{0,40}|.*") {
+            if let Ok(origin) = parse_origin(&text) {
+                proptest::prop_assert_eq!(parse_origin(&format!("http://{}", origin.authority())), Ok(origin));
+            }
+            if let Ok(host) = parse_host(&text) {
+                proptest::prop_assert_eq!(parse_host(&host), Ok(host.clone()));
+                proptest::prop_assert!(host.is_ascii() && !host.contains(char::is_whitespace));
+            }
+            if let Ok(device) = parse_device(&text) {
+                proptest::prop_assert!(!device.path.as_os_str().is_empty());
+            }
+        }
+    }
 }
