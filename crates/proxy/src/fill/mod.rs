@@ -429,3 +429,6 @@ impl Drop for Follower {
         self.fill.changed.notify_waiters();
     }
 }
+
+#[cfg(test)]
+mod tests;
