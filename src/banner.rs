@@ -2,32 +2,22 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use proxy::Started;
 use proxy::settings::units::show_size;
 use proxy::settings::{Listen, Mode, Settings};
 use sys::probe::Machine;
 
-/// What is known once it serves.
-#[derive(Debug)]
-pub(crate) struct Ready<'a> {
-    /// The listeners with their real ports.
-    pub(crate) listen: &'a [Listen],
-    /// The admin interface with its real port.
-    pub(crate) admin: Option<SocketAddr>,
-    /// Objects that the store had from before.
-    pub(crate) objects: u64,
-}
-
 /// The text.
-pub(crate) fn text(machine: &Machine, settings: &Settings, ready: &Ready<'_>) -> String {
+pub(crate) fn text(machine: &Machine, settings: &Settings, started: &Started) -> String {
     let mut rows =
         vec![row("machine", machine_words(machine)), row("memory", memory_words(machine, settings))];
     rows.extend(settings.store.devices.iter().map(|device| row("store", device.path.display().to_string())));
-    rows.push(row("", format!("{} objects from before", ready.objects)));
-    rows.extend(ready.listen.iter().map(|listen| row("listen", listen_words(*listen, settings))));
-    rows.push(row("admin", admin_words(ready.admin)));
+    rows.push(row("", format!("{} objects from before", started.objects)));
+    rows.extend(started.listen.iter().map(|listen| row("listen", listen_words(*listen, settings))));
+    rows.push(row("admin", admin_words(started.admin)));
     rows.push(row("log", log_words(settings)));
     let table = crate::table::lay_out(&rows, &[]);
-    let try_it = ready.listen.first().map(|listen| try_line(*listen, settings)).unwrap_or_default();
+    let try_it = started.listen.first().map(|listen| try_line(*listen, settings)).unwrap_or_default();
     format!("tidegate {}\n{table}\ntry: {try_it}\n", env!("CARGO_PKG_VERSION"))
 }
 
@@ -123,8 +113,9 @@ mod tests {
         let flags = flags.iter().map(|(flag, word)| ((*flag).to_owned(), (*word).to_owned())).collect();
         let environment = Environment { cpus: 2, home: Some("/home/op".into()), xdg_cache_home: None };
         let settings = load(&Sources { file: None, flags }, &environment).unwrap();
-        let ready = Ready { listen: &settings.listen, admin: settings.admin, objects: 7 };
-        text(&Machine::probe(), &settings, &ready)
+        let started =
+            Started { listen: settings.listen.clone(), admin: settings.admin, objects: 7, uring: true };
+        text(&Machine::probe(), &settings, &started)
     }
 
     #[test]

@@ -1,38 +1,9 @@
-//! The seam between the program and the parts of the library that are still being fitted: what the commands ask for,
-//! in the shape in which they ask. A function here that answers [`NOT_FITTED`] has no library call behind it yet.
+//! The seam between `tidegate inspect` and the store's own decoder: what the command asks for, in the shape in which it
+//! asks. There is no library call behind [`inspect`] yet.
 
 use std::path::{Path, PathBuf};
 
-use proxy::settings::{Listen, Settings};
-
 const NOT_FITTED: &str = "this part of the library is not fitted yet";
-
-/// What a proxy that serves has to tell.
-#[derive(Debug)]
-pub(crate) struct Started {
-    pub(crate) listen: Vec<Listen>,
-    pub(crate) admin: Option<std::net::SocketAddr>,
-    pub(crate) objects: u64,
-}
-
-/// Serves until told to stop; calls `started` once it does.
-pub(crate) fn serve(_settings: Settings, _started: impl FnOnce(&Settings, &Started)) -> Result<(), String> {
-    Err(NOT_FITTED.into())
-}
-
-/// A device that became part of a store.
-pub(crate) struct Formatted {
-    pub(crate) path: PathBuf,
-    pub(crate) bytes: u64,
-    pub(crate) segments: u32,
-    pub(crate) segment_bytes: u32,
-    pub(crate) id: String,
-}
-
-/// Makes devices one store.
-pub(crate) fn format(_devices: &[PathBuf], _force: bool) -> Result<Vec<Formatted>, String> {
-    Err(NOT_FITTED.into())
-}
 
 /// What a device holds.
 #[derive(serde::Serialize)]

@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
+use proxy::Started;
 use proxy::settings::{Environment, LogTarget, Settings, Sources, load};
 use sys::probe::Machine;
 
 use super::{Failure, check};
-use crate::banner::{self, Ready};
+use crate::banner;
 use crate::cli::Serve;
-use crate::engine::{self, Started};
 use crate::logging;
 
 pub(crate) fn run(given: Serve) -> Result<(), Failure> {
@@ -16,13 +16,12 @@ pub(crate) fn run(given: Serve) -> Result<(), Failure> {
     let sources = Sources { file, flags: given.flags };
     let settings = load(&sources, &Environment::of_process()).map_err(|mistakes| check::refuse(&mistakes))?;
     logging::start()?;
-    engine::serve(settings, announce).map_err(Failure::Running)
+    proxy::run(settings, announce).map_err(Failure::running)
 }
 
 /// Says that it serves, on standard output unless that is the access log. Nobody reading it is no reason to stop.
 fn announce(settings: &Settings, started: &Started) {
-    let ready = Ready { listen: &started.listen, admin: started.admin, objects: started.objects };
-    let text = banner::text(&Machine::probe(), settings, &ready);
+    let text = banner::text(&Machine::probe(), settings, started);
     let _ = match settings.log.access {
         Some(LogTarget::Stdout) => std::io::stderr().write_all(text.as_bytes()),
         _ => std::io::stdout().write_all(text.as_bytes()),
