@@ -77,15 +77,15 @@ fn log_words(settings: &Settings) -> String {
     }
 }
 
-/// A command that can be pasted.
+/// A command that can be pasted; the second time its `Cache-Status` should say `hit`. A GET, because a HEAD fills no cache.
 fn try_line(listen: Listen, settings: &Settings) -> String {
     let address = reachable(listen.address);
     match listen.mode {
-        Mode::Forward => format!("curl -sI -x http://{address} http://example.com/"),
+        Mode::Forward => format!("curl -sS -D - -o /dev/null -x http://{address} http://example.com/"),
         Mode::Reverse => {
             match settings.sites.iter().flat_map(|site| &site.hosts).find(|host| !host.contains('*')) {
-                Some(host) => format!("curl -sI -H 'Host: {host}' http://{address}/"),
-                None => format!("curl -sI http://{address}/"),
+                Some(host) => format!("curl -sS -D - -o /dev/null -H 'Host: {host}' http://{address}/"),
+                None => format!("curl -sS -D - -o /dev/null http://{address}/"),
             }
         }
     }
@@ -121,7 +121,10 @@ mod tests {
     #[test]
     fn a_forward_proxy_says_what_to_try() {
         let said = said(&[]);
-        assert!(said.contains("try: curl -sI -x http://127.0.0.1:3128 http://example.com/\n"), "{said}");
+        assert!(
+            said.contains("try: curl -sS -D - -o /dev/null -x http://127.0.0.1:3128 http://example.com/\n"),
+            "{said}"
+        );
         assert!(said.contains("forward proxy for clients in 127.0.0.0/8, ::1/128\n"), "{said}");
         assert!(said.contains("/home/op/.cache/tidegate/store\n"), "{said}");
         assert!(said.contains("7 objects") && said.contains("--log-access"), "{said}");
@@ -130,7 +133,7 @@ mod tests {
     #[test]
     fn a_reverse_proxy_on_all_addresses_is_tried_on_this_machine() {
         let said = said(&[("listen", "0.0.0.0:8080"), ("origin", "http://10.0.0.1"), ("admin", "0.0.0.0:9")]);
-        assert!(said.contains("try: curl -sI http://127.0.0.1:8080/\n"), "{said}");
+        assert!(said.contains("try: curl -sS -D - -o /dev/null http://127.0.0.1:8080/\n"), "{said}");
         assert!(said.contains("MAY PURGE"), "{said}");
     }
 }

@@ -1,9 +1,8 @@
 //! The admin interface: health, readiness, metrics, status and purge, on a listener and a thread of its own.
 //!
 //! What holds: it is served while the workers are busy, draining or stuck, and takes nothing from them. Every answer
-//! that is not metrics is JSON; every refusal has a word and a sentence. A page in somebody's browser cannot use it:
-//! requests with a foreign `Origin` are refused, and on a loopback address so are those whose `Host` is a name that
-//! could have been bound to that address by anyone (DNS rebinding).
+//! that is not metrics is JSON; every refusal has a word and a sentence. A page in somebody's browser cannot purge:
+//! requests with a foreign `Origin` are refused.
 //!
 //! It refuses to know how anything is found out: the proxy hands in an [`AdminState`] of functions.
 

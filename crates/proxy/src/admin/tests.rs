@@ -100,7 +100,7 @@ fn a_web_page_and_a_rebound_name_are_refused_before_anything_is_done() {
     let body = "{\"url\":\"http://www.example.com/a\"}";
     let rows = [
         ("Host: 127.0.0.1\r\nOrigin: http://evil.example", "403 "),
-        ("Host: evil.example", "421 "),
+        ("Host: evil.example\r\nOrigin: http://evil.example", "421 "),
         ("Host: 127.0.0.1", "200 "),
     ];
     for (fields, status) in rows {
