@@ -300,9 +300,11 @@ impl Exchange<'_> {
     async fn after(self, response_ends_connection: bool) -> After {
         let keep = self.persistence().keep && !response_ends_connection;
         match self.body {
-            _ if !keep && response_ends_connection => After::Gone,
-            None if !keep => After::Gone,
-            Some(_) if !keep => After::Close,
+            // What the client still sends is not the next request.
+            Some(body) if !body.is_done() && (!keep || wire::fields::expects_continue(self.request.head)) => {
+                After::Close
+            }
+            _ if !keep => After::Gone,
             None => After::KeepAlive { consumed: 0 },
             Some(body) => match hit::drain(self.worker, self.client, body).await {
                 Some(window) => After::Continue(window),

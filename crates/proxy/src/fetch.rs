@@ -68,8 +68,7 @@ struct Query<'q> {
     request: &'q Request<'q>,
     endpoints: Vec<Rc<crate::origin::Endpoint>>,
     why: Forward,
-    /// Where the answer goes: the key looked up, and its hash.
-    key: &'q [u8],
+    /// The hash that was looked up.
     hash: KeyHash,
 }
 
@@ -93,7 +92,6 @@ pub async fn lead(
         request: x.request,
         endpoints,
         why,
-        key: &found.key,
         hash: found.hash,
     };
     match settle(&query, ticket, stale.map(|s| s.0)).await {
@@ -121,7 +119,7 @@ pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
         wire::write::field(&mut text, field.name, field.value);
     }
     wire::write::end_head(&mut text);
-    let (worker, mode, key, hash) = (Rc::clone(x.worker), x.client.mode, found.key.clone(), found.hash);
+    let (worker, mode, hash) = (Rc::clone(x.worker), x.client.mode, found.hash);
     tokio::task::spawn_local(async move {
         let _occupied = worker.occupied();
         let Ok(wire::Parsed::Complete { head, .. }) = wire::parse::request(&text, &worker.shared.wire_limits)
@@ -138,7 +136,6 @@ pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
             request: &request,
             endpoints,
             why: Forward::Stale,
-            key: &key,
             hash,
         };
         if let Settled::Failed(error) = settle(&query, ticket, Some(stale)).await {

@@ -12,9 +12,8 @@ use crate::worker::Worker;
 
 /// What a lookup gives.
 pub struct Found {
-    /// Key of the variant where the resource is known to vary, else of the resource.
-    pub key: Vec<u8>,
-    /// Its hash: what a fetch is collapsed under.
+    /// Hash of the variant's key where the resource is known to vary, else of the resource's: what a fetch is
+    /// collapsed under.
     pub hash: KeyHash,
     /// The stored response.
     pub response: Option<Response>,
@@ -59,15 +58,15 @@ pub async fn find(worker: &Rc<Worker>, request: &Request<'_>) -> Found {
     let shared = &worker.shared;
     let found = shared.cache.find(&worker.disk, request.hash, &request.key, &shared.policy).await;
     let Some(object) = found else {
-        return Found::nothing(request.key.clone(), request.hash, Forward::UriMiss);
+        return Found::nothing(request.hash, Forward::UriMiss);
     };
     let Content::Variants(variants) = &object.content else {
-        return Found::something(request.key.clone(), request.hash, object);
+        return Found::something(request.hash, object);
     };
     let (key, hash) = request.variant(shared, variants);
     match shared.cache.find(&worker.disk, hash, &key, &shared.policy).await {
-        Some(object) => Found::something(key, hash, object),
-        None => Found::nothing(key, hash, Forward::VaryMiss),
+        Some(object) => Found::something(hash, object),
+        None => Found::nothing(hash, Forward::VaryMiss),
     }
 }
 
@@ -82,12 +81,12 @@ pub fn find_in_memory(worker: &Worker, request: &Request<'_>) -> Option<Arc<Obje
 }
 
 impl Found {
-    fn nothing(key: Vec<u8>, hash: KeyHash, absence: Forward) -> Self {
-        Self { key, hash, response: None, absence }
+    fn nothing(hash: KeyHash, absence: Forward) -> Self {
+        Self { hash, response: None, absence }
     }
 
-    fn something(key: Vec<u8>, hash: KeyHash, object: Arc<Object>) -> Self {
+    fn something(hash: KeyHash, object: Arc<Object>) -> Self {
         let response = Response::of(hash, object);
-        Self { key, hash, response, absence: Forward::Miss }
+        Self { hash, response, absence: Forward::Miss }
     }
 }
