@@ -2,7 +2,7 @@
 //!
 //! Only says what to write; whoever writes asks [`crate::foreign::detect`] first.
 
-use crate::block::{BlockBuf, Blocks};
+use crate::block::{BLOCK_BYTES, BlockBuf, Blocks};
 use crate::disk::superblock::Superblock;
 use crate::geometry::{Area, Geometry};
 use crate::types::DeviceId;
@@ -31,7 +31,8 @@ pub struct FormatOptions {
 pub fn format(options: &FormatOptions) -> Vec<(u64, Blocks)> {
     let FormatOptions { device_bytes, geometry, device_id, store_id, hash_seed, now } = *options;
     let superblock = Superblock { device_id, store_id, hash_seed, geometry, device_bytes, formatted_at: now };
-    let empty = Area::BOTH.map(|area| (geometry.checkpoint_area(area).0, BlockBuf::zeroed(4096).freeze()));
-    let copies = superblock.encode().map(BlockBuf::freeze);
-    empty.into_iter().chain(geometry.superblocks().into_iter().zip(copies)).collect()
+    let copies = Area::BOTH.into_iter().flat_map(|area| geometry.checkpoint_copies(area));
+    let empty = copies.map(|at| (at, BlockBuf::zeroed(BLOCK_BYTES).freeze()));
+    let superblocks = superblock.encode().map(BlockBuf::freeze);
+    empty.chain(geometry.superblocks().into_iter().zip(superblocks)).collect()
 }

@@ -1,8 +1,8 @@
 //! How a device is divided: slot 0 for superblocks and checkpoint areas, segments behind it.
 //!
 //! ```text
-//! slot 0   0          16 KiB              segment/2            segment
-//!          | untouched | SB | checkpoint A | SB | checkpoint B | SB |
+//! slot 0   0          16 KiB               about segment/2      segment
+//!          | untouched | SB | A | A again | SB | B | B again | SB |     (A, B: checkpoint areas)
 //! slot n   | header 4 KiB | data ...            ... | contents | trailer 4 KiB |
 //! ```
 //!
@@ -130,7 +130,7 @@ impl Geometry {
     }
 
     /// Where a checkpoint area is on the device: first byte and length.
-    pub fn checkpoint_area(&self, area: Area) -> (u64, u32) {
+    fn checkpoint_area(&self, area: Area) -> (u64, u32) {
         let [first, middle, last] = self.superblocks();
         let (from, to) = match area {
             Area::A => (first, middle),
@@ -140,10 +140,16 @@ impl Geometry {
         (start, (to - start) as u32)
     }
 
-    /// Bytes that the smaller of the two checkpoint areas can hold.
-    pub(crate) fn checkpoint_bytes(&self) -> u32 {
-        let [a, b] = Area::BOTH.map(|area| self.checkpoint_area(area).1);
-        a.min(b)
+    /// Where the two copies of a checkpoint are: their first bytes on the device.
+    pub fn checkpoint_copies(&self, area: Area) -> [u64; 2] {
+        let (start, len) = self.checkpoint_area(area);
+        [start, start + u64::from(len / 2 / BLOCK_BYTES * BLOCK_BYTES)]
+    }
+
+    /// Bytes that a checkpoint may have.
+    pub fn checkpoint_bytes(&self) -> u32 {
+        let halves = Area::BOTH.map(|area| self.checkpoint_area(area).1 / 2 / BLOCK_BYTES * BLOCK_BYTES);
+        halves[0].min(halves[1])
     }
 }
 

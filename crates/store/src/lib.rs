@@ -26,6 +26,8 @@ pub mod lease;
 mod log;
 mod placement;
 pub mod recovery;
+#[cfg(test)]
+mod sim;
 pub mod stats;
 mod store;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! A checkpoint: what of the open segment is durable, and who belongs to the store.
 //!
-//! Two areas in slot 0 are written in turn: a header block, then the entries of the open segment. The newest
-//! intact one counts. A checkpoint is written after a sync of everything that it covers, on all devices,
+//! Two areas in slot 0 are written in turn, each with two copies: a header block, then the entries of the open
+//! segment. The newest intact one counts. (Two copies: going back to the area before would bring back what
+//! was removed since.) A checkpoint is written after a sync of everything that it covers, on all devices,
 //! so an entry that it lists has its bytes (and its extents, wherever they are) on their devices.
 //!
 //! Membership: a device's contents count only if it took part in every run since it joined. Else it would
@@ -97,7 +98,7 @@ pub struct Checkpoint {
     pub generation: u64,
     /// Which lives of segments it knows.
     pub sequences: Sequences,
-    /// The highest lsn that was given out.
+    /// Entries of this device's log up to this lsn are durable.
     pub last_lsn: u64,
     /// Who belongs to the store.
     pub members: Vec<Member>,
@@ -146,15 +147,15 @@ impl Checkpoint {
         }
     }
 
-    /// Bytes of the area that a header block says are used, header included, at most the whole area.
-    pub fn used_bytes(header: &[u8], area_bytes: u32) -> Result<u32, Corrupt> {
+    /// Bytes of a copy according to its header block, which is included; at most `bytes_max`.
+    pub fn used_bytes(header: &[u8], bytes_max: u32) -> Result<u32, Corrupt> {
         let raw: Raw = open_block(header, MAGIC)?;
         let entries = u64::from(raw.entries) * u64::from(ENTRY_BYTES);
         let used = u64::from(BLOCK_BYTES) + entries.next_multiple_of(u64::from(BLOCK_BYTES));
-        if used > u64::from(area_bytes) { Err(Corrupt::Lengths) } else { Ok(used as u32) }
+        if used > u64::from(bytes_max) { Err(Corrupt::Lengths) } else { Ok(used as u32) }
     }
 
-    /// Decodes an area of the device called `device`.
+    /// Decodes a copy on the device called `device`.
     pub fn decode(area: &[u8], device: DeviceId, geometry: &Geometry) -> Result<Self, Corrupt> {
         let raw: Raw = open_block(area, MAGIC)?;
         if whole(raw.device) != device {
@@ -189,9 +190,9 @@ impl Checkpoint {
     }
 }
 
-/// Entries that fit into an area of so many bytes.
-pub(crate) fn entries_max(area_bytes: u32) -> u32 {
-    (area_bytes - BLOCK_BYTES) / ENTRY_BYTES
+/// Entries that fit into a checkpoint of so many bytes.
+pub(crate) fn entries_max(bytes: u32) -> u32 {
+    (bytes - BLOCK_BYTES) / ENTRY_BYTES
 }
 
 #[cfg(test)]

@@ -209,7 +209,7 @@ impl Trailer {
 /// What a contents table says of a part of its segment, or of older parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A record; `elsewhere`: its body is in extents.
+    /// A record.
     Record {
         /// Whether the body is in extents.
         elsewhere: bool,

@@ -25,6 +25,12 @@ pub(crate) enum Source {
     Upkeep,
 }
 
+/// What is known of a record that is appended.
+struct Flags {
+    verified: bool,
+    elsewhere: bool,
+}
+
 /// The piece that is being filled.
 #[derive(Debug)]
 pub(super) struct Gather {
@@ -75,7 +81,7 @@ impl Log {
         let len = self.make_record_room(record, Source::Store, out)?;
         let common = std::sync::Arc::clone(&self.common);
         let mut replaced = None;
-        let flags = (true, elsewhere);
+        let flags = Flags { verified: true, elsewhere };
         let place = self.append_with(of, record, len, flags, |location, lsn| {
             replaced = common.index.insert(of, || {
                 *lsn = Some(common.next_lsn());
@@ -96,7 +102,8 @@ impl Log {
     ) -> Result<Option<Place>, Declined> {
         let len = self.make_record_room(record, Source::Upkeep, out)?;
         let common = std::sync::Arc::clone(&self.common);
-        let flags = (old.verified() || !old.elsewhere(), old.elsewhere());
+        let elsewhere = old.elsewhere();
+        let flags = Flags { verified: old.verified() || !elsewhere, elsewhere };
         Ok(self.append_with(of, record, len, flags, |location, lsn| {
             common.index.replace(of, old, || {
                 *lsn = Some(common.next_lsn());
@@ -113,7 +120,7 @@ impl Log {
         of: Fingerprint,
         record: &RecordToWrite<'_>,
         len: u32,
-        (verified, elsewhere): (bool, bool),
+        Flags { verified, elsewhere }: Flags,
         enter: impl FnOnce(Location, &mut Option<Lsn>),
     ) -> Option<Place> {
         let device = std::sync::Arc::clone(&self.device);

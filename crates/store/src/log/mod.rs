@@ -171,6 +171,8 @@ pub(crate) struct Log {
     states: Vec<State>,
     free: VecDeque<u32>,
     sealed: VecDeque<u32>,
+    /// What sealed segments list that have writes under way.
+    unsettled: HashMap<u32, Vec<Entry>>,
     open: Option<Open>,
     writes: HashMap<IoId, Write>,
     reclaim: Option<Reclaim>,
@@ -182,6 +184,7 @@ pub(crate) struct Log {
     owed: Vec<Fingerprint>,
     owed_clear: bool,
     pub(crate) dirty: bool,
+    sealed_since_checkpoint: bool,
 }
 
 impl Log {
@@ -200,6 +203,7 @@ impl Log {
             states,
             free,
             sealed,
+            unsettled: HashMap::new(),
             open: None,
             writes: HashMap::new(),
             reclaim: None,
@@ -209,6 +213,7 @@ impl Log {
             owed: Vec::new(),
             owed_clear: false,
             dirty: true,
+            sealed_since_checkpoint: false,
         }
     }
 
@@ -271,7 +276,8 @@ impl Log {
         self.write(segment, sequence, contents_offset, run, false, out);
         self.states[segment as usize] = State::Sealed(Sealed { sequence, contents_offset, data_bytes });
         self.sealed.push_back(segment);
-        self.dirty = true;
+        self.unsettled.insert(segment, entries);
+        (self.dirty, self.sealed_since_checkpoint) = (true, true);
     }
 
     fn write(
@@ -325,13 +331,28 @@ impl Log {
         self.device.lives.close(segment);
         self.states[segment as usize] = State::Unusable;
         self.sealed.retain(|&sealed| sealed != segment);
-        self.draining.retain(|draining| draining.segment != segment);
-        if self.open.as_ref().is_some_and(|open| open.segment == segment) {
-            self.open = None;
-        }
+        let open = self.open.take_if(|open| open.segment == segment).map(|open| open.entries);
+        let entries = open.or_else(|| self.unsettled.remove(&segment)).unwrap_or_default();
         let number = self.device.base + segment;
         self.common.index.sweep(|location| location.segment() == number);
         self.void(segment, out);
+        self.keep_superseding(write.sequence, &entries, out);
+    }
+
+    /// What the lost entries superseded must stay superseded.
+    fn keep_superseding(&mut self, sequence: u64, lost: &[Entry], out: &mut Outbox) {
+        let own = self.device.base..self.device.base + self.states.len() as u32;
+        for entry in lost {
+            let newer = self.common.index.get(entry.fingerprint);
+            let newer_here = newer.is_some_and(|location| own.contains(&location.segment()));
+            match entry.kind {
+                EntryKind::Clear => self.floor_sequence = self.floor_sequence.max(sequence + 1),
+                EntryKind::Record { .. } | EntryKind::Tombstone if !newer_here => {
+                    self.mark(EntryKind::Tombstone, Some(entry.fingerprint), out);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Ends the contents of a segment on the device.
@@ -345,6 +366,7 @@ impl Log {
     fn settle_if_done(&mut self, segment: u32) {
         let sealed = matches!(self.states[segment as usize], State::Sealed(_));
         if sealed && !self.writes.values().any(|write| write.segment == segment) {
+            self.unsettled.remove(&segment);
             self.device.lives.settle(segment);
         }
     }
@@ -361,7 +383,7 @@ impl Log {
 
     /// The floor and the open segment, as a checkpoint has them. Everything listed is handed to the device.
     pub(crate) fn flush_for_checkpoint(&mut self, out: &mut Outbox) -> (Sequences, Option<OpenContents>) {
-        self.dirty = false;
+        (self.dirty, self.sealed_since_checkpoint) = (false, false);
         self.flush_gather(out);
         let contents = self.open.as_ref().map(|open| {
             let Open { segment, sequence, data_bytes, ref entries, .. } = *open;
@@ -439,7 +461,9 @@ impl Log {
         self.sealed.clear();
         self.draining.clear();
         self.owed.clear();
+        self.unsettled.clear();
         (self.open, self.reclaim, self.owed_clear, self.dirty) = (None, None, false, false);
+        self.sealed_since_checkpoint = false;
         let range = self.device.base..self.device.base + self.states.len() as u32;
         self.common.index.sweep(|location| range.contains(&location.segment()));
     }

@@ -240,8 +240,7 @@ impl Log {
     fn drain(&mut self, segment: u32, sequence: u64, out: &mut Outbox) {
         self.device.lives.close(segment);
         self.states[segment as usize] = State::Reclaiming;
-        debug_assert!(self.floor_sequence <= sequence);
-        self.floor_sequence = sequence + 1;
+        self.floor_sequence = self.floor_sequence.max(sequence + 1);
         self.dirty = true;
         let after = self.common.checkpoint_begun.load(SeqCst) + 1;
         self.draining.push(Draining { segment, since: self.now(), after });
@@ -261,8 +260,11 @@ impl Log {
         self.start_reclaim(out);
     }
 
-    /// Whether a checkpoint now would free segments that are needed.
+    /// Whether a checkpoint now would free segments that are needed, or cover a segment that was sealed.
     pub(crate) fn wants_checkpoint(&self) -> bool {
+        if self.sealed_since_checkpoint {
+            return true;
+        }
         let begun = self.common.checkpoint_begun.load(SeqCst);
         self.free.len() <= self.low_water() && self.draining.iter().any(|draining| draining.after > begun)
     }

@@ -17,11 +17,8 @@ pub(super) enum Job {
     Superblock {
         at: u64,
     },
-    AreaHeader(Area),
-    AreaBody {
-        area: Area,
-        len: u32,
-    },
+    CheckpointHeader(AreaCopy),
+    Checkpoint { copy: AreaCopy, len: u32 },
     Header(u32),
     Trailer(u32),
     /// Contents of the n-th segment in the order of merging.
@@ -31,6 +28,13 @@ pub(super) enum Job {
         data: Blocks,
     },
     Sync,
+}
+
+/// One of the copies of a checkpoint.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AreaCopy {
+    area: Area,
+    at: u64,
 }
 
 /// What the first and the last block of a segment say.
@@ -73,7 +77,7 @@ pub(super) struct DeviceRecovery {
     queue: VecDeque<Job>,
     under_way: HashMap<IoId, Job>,
     copies: Vec<Bytes>,
-    area_bytes: Vec<(Area, u32)>,
+    copies_used: Vec<(AreaCopy, u32)>,
     checkpoints: Vec<(Area, Checkpoint)>,
     frames: Vec<Frame>,
     /// Newest first.
@@ -102,7 +106,7 @@ impl DeviceRecovery {
             queue: VecDeque::new(),
             under_way: HashMap::new(),
             copies: Vec::new(),
-            area_bytes: Vec::new(),
+            copies_used: Vec::new(),
             checkpoints: Vec::new(),
             frames: Vec::new(),
             sources: Vec::new(),
@@ -140,15 +144,14 @@ impl DeviceRecovery {
     fn request(&self, id: IoId, job: &Job) -> Io {
         let device = self.index;
         let read = |offset: u64, len: u32| Io::Read { id, device, offset, len };
-        let area = |area: Area| self.geometry().map_or(0, |geometry| geometry.checkpoint_area(area).0);
         let segment = |segment: u32, offset: u32| {
             self.geometry().map_or(0, |geometry| geometry.segment_start(segment) + u64::from(offset))
         };
         let trailer_at = self.geometry().map_or(0, |geometry| geometry.trailer_offset());
         match *job {
             Job::Superblock { at } => read(at, BLOCK_BYTES),
-            Job::AreaHeader(which) => read(area(which), BLOCK_BYTES),
-            Job::AreaBody { area: which, len } => read(area(which), len),
+            Job::CheckpointHeader(copy) => read(copy.at, BLOCK_BYTES),
+            Job::Checkpoint { copy, len } => read(copy.at, len),
             Job::Header(number) => read(segment(number, 0), BLOCK_BYTES),
             Job::Trailer(number) => read(segment(number, trailer_at), BLOCK_BYTES),
             Job::Contents(at) => {
@@ -165,8 +168,8 @@ impl DeviceRecovery {
         let result = result.map(|done| if let IoDone::Read(bytes) = done { bytes } else { Bytes::new() });
         match job {
             Job::Superblock { .. } => self.copies.extend(result.ok()),
-            Job::AreaHeader(area) => self.take_area_header(area, result.ok()),
-            Job::AreaBody { area, .. } => self.take_area(area, result.ok()),
+            Job::CheckpointHeader(copy) => self.take_checkpoint_header(copy, result.ok()),
+            Job::Checkpoint { copy, .. } => self.take_checkpoint(copy, result.ok()),
             Job::Header(segment) => self.take_header(segment, result.ok()),
             Job::Trailer(segment) => self.take_trailer(segment, result.ok()),
             Job::Contents(at) => self.take_contents(at, result.ok()),
@@ -212,25 +215,27 @@ impl DeviceRecovery {
 
     // --- checkpoints ---
 
-    pub(super) fn queue_areas(&mut self) {
-        self.queue.extend(Area::BOTH.map(Job::AreaHeader));
+    pub(super) fn queue_checkpoint_headers(&mut self) {
+        let Some(geometry) = self.geometry() else { return };
+        let copies = |area: Area| geometry.checkpoint_copies(area).map(|at| Job::CheckpointHeader(AreaCopy { area, at }));
+        self.queue.extend(Area::BOTH.into_iter().flat_map(copies));
     }
 
-    fn take_area_header(&mut self, area: Area, bytes: Option<Bytes>) {
+    fn take_checkpoint_header(&mut self, copy: AreaCopy, bytes: Option<Bytes>) {
         let Some((bytes, geometry)) = bytes.zip(self.geometry()) else { return };
-        if let Ok(used) = Checkpoint::used_bytes(&bytes, geometry.checkpoint_area(area).1) {
-            self.area_bytes.push((area, used));
+        if let Ok(used) = Checkpoint::used_bytes(&bytes, geometry.checkpoint_bytes()) {
+            self.copies_used.push((copy, used));
         }
     }
 
-    pub(super) fn queue_area_bodies(&mut self) {
-        self.queue.extend(self.area_bytes.iter().map(|&(area, len)| Job::AreaBody { area, len }));
+    pub(super) fn queue_checkpoints(&mut self) {
+        self.queue.extend(self.copies_used.iter().map(|&(copy, len)| Job::Checkpoint { copy, len }));
     }
 
-    fn take_area(&mut self, area: Area, bytes: Option<Bytes>) {
+    fn take_checkpoint(&mut self, copy: AreaCopy, bytes: Option<Bytes>) {
         let Some((bytes, geometry)) = bytes.zip(self.geometry()) else { return };
-        self.checkpoints
-            .extend(Checkpoint::decode(&bytes, self.id(), &geometry).ok().map(|found| (area, found)));
+        let found = Checkpoint::decode(&bytes, self.id(), &geometry).ok();
+        self.checkpoints.extend(found.map(|found| (copy.area, found)));
     }
 
     fn newest_checkpoint(&self) -> Option<&(Area, Checkpoint)> {
@@ -269,7 +274,9 @@ impl DeviceRecovery {
         frame.trailer = trailer.filter(|trailer| trailer.device == id && trailer.segment == segment);
     }
 
-    /// Decides which segments count: from the floor on, sealed, or listed by the checkpoint as open.
+    /// Decides which segments count: those that the checkpoint knows as sealed, and of the one that was open what
+    /// it lists. What came later was promised to nobody and goes: a later entry may be there without its
+    /// bytes, and must not stand in the way of an earlier one.
     pub(super) fn sort_segments(&mut self) {
         let known = self.checkpoint().map(|checkpoint| checkpoint.sequences);
         let headers = self.frames.iter().filter_map(|frame| Some(frame.header?.sequence));
@@ -296,23 +303,25 @@ impl DeviceRecovery {
         let open = self.checkpoint().and_then(|checkpoint| checkpoint.open.as_ref());
         let open = open.filter(|open| open.segment == segment).cloned();
         let begun = frame.header.map(|header| header.sequence);
+        let written = frame.trailer.map(|trailer| trailer.sequence);
         let sealed = frame.trailer.filter(|trailer| begun.is_none_or(|begun| begun == trailer.sequence));
+        let promised = known.floor..known.next;
         match (sealed, open) {
             _ if frame.header.is_some_and(|header| header.void) => {}
-            (Some(trailer), _) if trailer.sequence >= known.floor => {
-                let Trailer { sequence, contents_offset, data_bytes, .. } = trailer;
-                let sealed = Sealed { sequence, contents_offset, data_bytes };
-                self.sources.push(Source { segment, sealed, contents: Contents::OnDisk(trailer) });
-            }
             (_, Some(open)) if begun.is_none_or(|begun| begun == open.sequence) => {
                 let sealed = self.plan_seal(segment, open.sequence, open.data_bytes, &open.entries);
                 self.sources.push(Source { segment, sealed, contents: Contents::Here(open.entries) });
             }
+            _ if begun.max(written).is_some_and(|newest| newest >= known.next) => self.torn.push(segment),
+            (Some(trailer), _) if promised.contains(&trailer.sequence) => {
+                let Trailer { sequence, contents_offset, data_bytes, .. } = trailer;
+                let sealed = Sealed { sequence, contents_offset, data_bytes };
+                self.sources.push(Source { segment, sealed, contents: Contents::OnDisk(trailer) });
+            }
             // Sealed as far as the checkpoint knows, and the trailer is gone.
-            _ if begun.is_some_and(|begun| (known.floor..known.next).contains(&begun)) => {
+            _ if begun.is_some_and(|begun| promised.contains(&begun)) => {
                 self.lose_contents(begun.unwrap_or(known.next));
             }
-            _ if begun.is_some_and(|begun| begun >= known.next) => self.torn.push(segment),
             _ if frame.unreadable => self.lose_contents(known.next - 1),
             _ => {}
         }
@@ -348,8 +357,8 @@ impl DeviceRecovery {
         let geometry = self.geometry();
         let Some(Source { contents, .. }) = self.sources.get_mut(at) else { return };
         let Contents::OnDisk(trailer) = contents else { return };
-        let entries =
-            bytes.zip(geometry).and_then(|(bytes, geometry)| trailer.contents(&bytes, &geometry).ok());
+        let entries = bytes.zip(geometry);
+        let entries = entries.and_then(|(bytes, geometry)| trailer.contents(&bytes, &geometry).ok());
         *contents = entries.map_or(Contents::Bad, Contents::Here);
     }
 

@@ -4,8 +4,8 @@
 //! until [`Recovery::is_finished`]; then [`Recovery::into_store`].
 //!
 //! ```text
-//! Superblocks → Copies (where the first was bad) → Areas → AreaBodies → Frames (first and last block of every
-//!   segment) → Contents (newest first, all devices merged by lsn) → Closing (what was open is sealed, what is
+//! Superblocks → Copies (where the first was bad) → CheckpointHeaders → Checkpoints → Frames (first and
+//!   last block of every segment) → Contents (newest first, all devices merged by lsn) → Closing (what was open is sealed, what is
 //!   torn is voided) → Sync → Finished
 //! ```
 //! Newest first means that the first entry seen of an object decides, whatever follows. What is read is
@@ -21,7 +21,7 @@ use crate::index::Index;
 use crate::log::{Common, DeviceInfo, Log};
 use crate::store::{Checkpointer, Device, Identity};
 use crate::*;
-use device::{DeviceRecovery, Job};
+use device::DeviceRecovery;
 use merge::Merge;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -93,8 +93,8 @@ pub enum OpenError {
 enum Step {
     Superblocks,
     Copies,
-    Areas,
-    AreaBodies,
+    CheckpointHeaders,
+    Checkpoints,
     Frames,
     Contents,
     Closing,
@@ -191,14 +191,14 @@ impl Recovery {
             }
             Step::Copies => {
                 self.identify_devices()?;
-                self.each(|device| device.queue_areas());
-                Step::Areas
+                self.each(|device| device.queue_checkpoint_headers());
+                Step::CheckpointHeaders
             }
-            Step::Areas => {
-                self.each(|device| device.queue_area_bodies());
-                Step::AreaBodies
+            Step::CheckpointHeaders => {
+                self.each(|device| device.queue_checkpoints());
+                Step::Checkpoints
             }
-            Step::AreaBodies => {
+            Step::Checkpoints => {
                 self.identity = Some(self.identify_store()?);
                 self.each(|device| device.queue_frames());
                 Step::Frames

@@ -88,8 +88,10 @@ impl Shared {
             let mut log = device.log.lock();
             let (sequences, open) = log.flush_for_checkpoint(out);
             checkpoint.waiting.extend(log.writes_under_way());
+            // Under the log's lock: every smaller lsn of this log is listed.
+            let last_lsn = self.common.last_lsn.load(Relaxed);
             drop(log);
-            let contents = self.contents(device, checkpoint.number, sequences, open);
+            let contents = self.contents(device, checkpoint.number, sequences, last_lsn, open);
             checkpoint.parts.push(Part { device: device.info.index, area: contents.encode().freeze() });
         }
     }
@@ -99,6 +101,7 @@ impl Shared {
         device: &Device,
         number: u64,
         sequences: disk::checkpoint::Sequences,
+        last_lsn: u64,
         open: Option<disk::checkpoint::OpenContents>,
     ) -> Checkpoint {
         let healthy =
@@ -111,7 +114,7 @@ impl Shared {
             number,
             generation: self.identity.generation,
             sequences,
-            last_lsn: self.common.last_lsn.load(Relaxed),
+            last_lsn,
             members: members.copied().collect(),
             open,
         }
@@ -138,7 +141,7 @@ impl Shared {
     fn advance(&self, checkpoint: &mut Checkpointer, out: &mut Outbox) {
         while checkpoint.step != Step::Idle && checkpoint.waiting.is_empty() {
             checkpoint.step = match checkpoint.step {
-                _ if checkpoint.failed => self.give_up(checkpoint),
+                _ if checkpoint.failed || self.lost_a_device(checkpoint) => self.give_up(checkpoint),
                 Step::Flush => self.ask(checkpoint, Step::SyncData, out),
                 Step::SyncData => self.ask(checkpoint, Step::WriteAreas, out),
                 Step::WriteAreas => self.ask(checkpoint, Step::SyncAreas, out),
@@ -148,24 +151,36 @@ impl Shared {
         }
     }
 
+    /// Whether a device was retired on the way: what was prepared still counts it among the members.
+    fn lost_a_device(&self, checkpoint: &Checkpointer) -> bool {
+        let retired = |part: &Part| self.device(part.device).is_none_or(|device| device.info.is_retired());
+        checkpoint.parts.iter().any(retired)
+    }
+
     /// Asks every device that takes part for the request that belongs to `step`.
     fn ask(&self, checkpoint: &mut Checkpointer, step: Step, out: &mut Outbox) -> Step {
         for part in &checkpoint.parts {
             let Some(device) = self.device(part.device).filter(|device| !device.info.is_retired()) else {
                 continue;
             };
-            let id = device.info.new_io();
-            checkpoint.waiting.insert(id);
-            out.push(if step == Step::WriteAreas {
-                device.info.writes.fetch_add(1, Relaxed);
-                self.common.written_bytes.fetch_add(u64::from(part.area.len()), Relaxed);
-                let (offset, _) = device.info.geometry.checkpoint_area(checkpoint.areas[part.device.at()]);
-                Io::Write { id, device: part.device, offset, data: part.area.clone() }
+            if step == Step::WriteAreas {
+                let area = checkpoint.areas[part.device.at()];
+                let writes = device.info.geometry.checkpoint_copies(area).map(|at| self.write_copy(device, part, at));
+                checkpoint.waiting.extend(writes.iter().map(Io::id));
+                out.extend(writes);
             } else {
-                Io::Sync { id, device: part.device }
-            });
+                let id = device.info.new_io();
+                checkpoint.waiting.insert(id);
+                out.push(Io::Sync { id, device: part.device });
+            }
         }
         step
+    }
+
+    fn write_copy(&self, device: &Device, part: &Part, offset: u64) -> Io {
+        device.info.writes.fetch_add(1, Relaxed);
+        self.common.written_bytes.fetch_add(u64::from(part.area.len()), Relaxed);
+        Io::Write { id: device.info.new_io(), device: part.device, offset, data: part.area.clone() }
     }
 
     fn finish(&self, checkpoint: &mut Checkpointer) -> Step {

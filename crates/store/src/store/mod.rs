@@ -17,7 +17,6 @@ mod write;
 pub use reservation::{Reservation, WrittenExtent};
 
 use crate::disk::checkpoint::Member;
-use crate::fingerprint::Fingerprint;
 use crate::log::{Common, DeviceInfo, Log};
 use crate::*;
 pub(crate) use checkpoint::Checkpointer;
@@ -28,13 +27,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// See the module.
 #[derive(Debug)]
 pub struct Store {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What the store's handles (reservations too) hold together.
 #[derive(Debug)]
-struct Shared {
-    common: Arc<Common>,
+pub(crate) struct Shared {
+    pub(crate) common: Arc<Common>,
     identity: Identity,
     devices: Box<[Device]>,
     checkpoint: Mutex<Checkpointer>,
