@@ -47,11 +47,11 @@ fn requests_are_counted_by_result() {
         _ => Reply::fresh("x"),
     });
     let tidegate = Tidegate::reverse(&origin).start();
-    let before = tidegate.metrics();
+    let before = tidegate.metrics_at_rest();
     for path in ["/a", "/a", "/a", "/b", "/no"] {
         tidegate.get(path).expect(200);
     }
-    let counted = tidegate.metrics().since(&before);
+    let counted = tidegate.metrics_at_rest().since(&before);
     assert_eq!(counted.requests("hit"), 2.0);
     assert_eq!(counted.requests("miss") + counted.requests("pass"), 3.0);
     assert_eq!(counted.sum("tidegate_origin_requests_total"), 3.0);
@@ -61,11 +61,11 @@ fn requests_are_counted_by_result() {
 fn body_bytes_are_counted_by_route() {
     let origin = Origin::always(Reply::fresh("x".repeat(5000)));
     let tidegate = Tidegate::reverse(&origin).start();
-    let before = tidegate.metrics();
+    let before = tidegate.metrics_at_rest();
     for _ in 0..3 {
         tidegate.get("/").expect(200);
     }
-    assert_eq!(tidegate.metrics().since(&before).sum("tidegate_response_body_bytes_total"), 15_000.0);
+    assert_eq!(tidegate.metrics_at_rest().since(&before).sum("tidegate_response_body_bytes_total"), 15_000.0);
 }
 
 #[test]
@@ -123,8 +123,12 @@ fn nonsense_is_refused() {
     tidegate.admin(Ask::post("/metrics", b"x")).expect(405);
     tidegate.admin(Ask::post("/api/v1/purge", b"{ not json")).expect(400);
     tidegate.admin(Ask::post("/api/v1/purge", b"{\"url\": \"no url\"}")).expect(400);
-    let large = tidegate.admin(Ask::post("/api/v1/purge", &vec![b' '; 4 << 20])).status();
-    assert!(large == 413 || large == 400, "{large}");
+    let mut client = testkit::Client::connect(tidegate.admin_address());
+    let host = tidegate.admin_address().to_string();
+    // It may be answered and closed before all of it is sent.
+    let _ = client.try_send(Ask::post("/api/v1/purge", &vec![b' '; 4 << 20]).field("Host", &host).bytes());
+    assert!(client.try_head().map_or(true, |head| matches!(head.status(), 400 | 413)));
+    tidegate.admin(Ask::get("/healthz")).expect(200);
 }
 
 #[test]

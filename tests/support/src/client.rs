@@ -156,10 +156,21 @@ impl Ask {
         self
     }
 
+    /// With this `Host`, unless the target or a field names one.
+    #[must_use]
+    pub(crate) fn host(self, authority: &str) -> Ask {
+        let named = self.target.starts_with("http://") || self.names_host();
+        if named { self } else { self.field("Host", authority) }
+    }
+
+    fn names_host(&self) -> bool {
+        self.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"))
+    }
+
     /// The bytes to send; a body gets its `Content-Length`.
     pub fn bytes(&self) -> Vec<u8> {
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
-        if !self.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        if !self.names_host() {
             text += &format!("Host: {}\r\n", authority(&self.target));
         }
         for (name, value) in &self.fields {

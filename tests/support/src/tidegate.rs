@@ -126,16 +126,33 @@ impl Tidegate {
         self.client().ask(ask)
     }
 
+    /// Asks for `target` until the answer is a hit: the end of a large body reaches the client a moment before the
+    /// object is complete in the cache.
+    #[track_caller]
+    pub fn warm(&self, target: &str) -> Response {
+        let is_hit = |response: &Response| response.cache_parameters().iter().any(|p| p == "hit");
+        eventually("the object is stored", || Some(self.get(target)).filter(is_hit))
+    }
+
     /// A request to the admin interface.
     #[track_caller]
     pub fn admin(&self, ask: Ask) -> Response {
-        Client::connect(self.admin).ask(ask)
+        Client::connect(self.admin).ask(ask.host(&self.admin.to_string()))
     }
 
     /// All metrics of now.
     #[track_caller]
     pub fn metrics(&self) -> Metrics {
         Metrics::parse(&self.admin(Ask::get("/metrics")).expect(200).text())
+    }
+
+    /// All metrics once no client connection is left: then everything that was sent has been counted.
+    #[track_caller]
+    pub fn metrics_at_rest(&self) -> Metrics {
+        let at_rest = || self.metrics().sum("tidegate_connections") == 0.0;
+        eventually("all client connections end", || at_rest().then_some(()));
+        // A scrape reads one number after the other: only the next one is sure to be whole.
+        self.metrics()
     }
 
     /// The status document.
@@ -400,6 +417,6 @@ fn wait_ready(child: &mut Child, admin: SocketAddr) -> Result<(), String> {
 
 fn is_ready(admin: SocketAddr) -> bool {
     let Ok(mut client) = Client::try_connect(admin) else { return false };
-    let asked = client.try_send(Ask::get("/readyz").bytes());
+    let asked = client.try_send(Ask::get("/readyz").host(&admin.to_string()).bytes());
     asked.and_then(|()| client.try_head()).is_ok_and(|head| head.status() == 200)
 }
