@@ -42,12 +42,17 @@ pub enum Broken {
     Sender(Why),
 }
 
+/// Request bodies up to this are received and thrown away when nobody wants them, so that the connection can go on.
+pub const DRAIN_BYTES: u64 = 64 * 1024;
+
 /// A body and what of it has been received.
 pub struct Inbound {
     framing: Framing,
     /// Bytes received and not used up.
     pub window: Window,
     done: bool,
+    /// Whether anybody has begun to use it.
+    begun: bool,
     trailers: Trailers,
 }
 
@@ -59,7 +64,7 @@ impl Inbound {
     #[must_use]
     pub fn new(framing: Framing, window: Window) -> Self {
         let done = matches!(framing, Framing::Length(0));
-        Self { framing, window, done, trailers: Trailers::default() }
+        Self { framing, window, done, begun: false, trailers: Trailers::default() }
     }
 
     /// Payload bytes still to come, where that is known.
@@ -75,6 +80,14 @@ impl Inbound {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// Whether so much is left, or may be, that the connection had better end: anything but a short body that is not
+    /// begun. (A short one is received and thrown away.)
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        let short = matches!(self.framing, Framing::Length(n) if n <= DRAIN_BYTES);
+        !self.done && (self.begun || !short)
     }
 
     /// Whether the end of the connection is the end of the body.
@@ -114,6 +127,7 @@ impl Inbound {
     /// # Errors
     /// [`Broken::Framing`].
     pub fn at_hand(&mut self) -> Result<Option<Span>, Broken> {
+        self.begun = true;
         if self.done {
             return Ok(Some(Span::End));
         }

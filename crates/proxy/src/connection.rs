@@ -13,11 +13,11 @@ use std::task::Poll;
 use std::time::Instant;
 
 use pump::{Socket, Watch};
-use wire::HeadScan;
+use wire::{HeadScan, HeadText};
 
 use crate::buffers::Window;
-use crate::exchange::{self, After};
-use crate::respond;
+use crate::exchange::{self, After, Begun};
+use crate::respond::{self, Made};
 use crate::settings::Mode;
 use crate::worker::Worker;
 
@@ -111,19 +111,20 @@ async fn one_request(worker: &Rc<Worker>, client: &Client, mut window: Window) -
         match scan.advance(window.filled(), limits) {
             Ok(Some(text)) => {
                 let behind = &window.filled()[text.len()..];
-                let after = match wire::parse::request_head(&text, limits) {
-                    Ok(head) => exchange::run(worker, client, &head, behind, started).await,
-                    Err(refusal) => refuse(worker, client, refusal, started).await,
+                let head_len = text.len();
+                let after = match begin(worker, client, &text, behind, started) {
+                    Begun::Ended(after) => after,
+                    Begun::Continues(exchange) => exchange.await,
                 };
                 return match after {
                     After::KeepAlive { consumed } => {
-                        let used = text.len() + consumed;
+                        let used = head_len + consumed;
                         window.consume(used);
                         ControlFlow::Continue(window)
                     }
                     After::Continue(window) => ControlFlow::Continue(window),
                     After::Close => {
-                        linger(worker, client).await;
+                        Box::pin(linger(worker, client)).await;
                         ControlFlow::Break(())
                     }
                     After::Gone => ControlFlow::Break(()),
@@ -131,18 +132,29 @@ async fn one_request(worker: &Rc<Worker>, client: &Client, mut window: Window) -
             }
             Ok(None) => {}
             Err(refusal) => {
-                refuse(worker, client, refusal, started).await;
-                linger(worker, client).await;
+                Box::pin(last_words(worker, client, Made::refused(refusal), started)).await;
                 return ControlFlow::Break(());
             }
         }
         if !more(worker, client, &mut window, started).await {
             if !scan.is_idle() && started.elapsed() >= worker.shared.settings.timeouts.client_head {
-                respond::request_timeout(worker, client, started).await;
-                linger(worker, client).await;
+                Box::pin(last_words(worker, client, Made::too_slow(), started)).await;
             }
             return ControlFlow::Break(());
         }
+    }
+}
+
+fn begin<'x>(
+    worker: &'x Rc<Worker>,
+    client: &'x Client,
+    text: &HeadText<'x>,
+    behind: &'x [u8],
+    started: Instant,
+) -> Begun<'x> {
+    match wire::parse::request_head(text, &worker.shared.wire_limits) {
+        Ok(head) => exchange::begin(worker, client, head, behind, started),
+        Err(refusal) => Begun::refused(worker, client, refusal, started),
     }
 }
 
@@ -161,9 +173,10 @@ async fn more(worker: &Rc<Worker>, client: &Client, window: &mut Window, started
     }
 }
 
-async fn refuse(worker: &Rc<Worker>, client: &Client, refusal: wire::Refusal, started: Instant) -> After {
-    respond::refused(worker, client, refusal, started).await;
-    After::Close
+/// Tells a client why its connection ends, and ends it so that it can read that.
+async fn last_words(worker: &Rc<Worker>, client: &Client, made: Made, started: Instant) {
+    respond::unreadable(worker, client, &made, started).await;
+    linger(worker, client).await;
 }
 
 /// Bytes thrown away at most before a connection is closed under a client that still sends.
@@ -187,4 +200,20 @@ async fn linger(worker: &Rc<Worker>, client: &Client) {
     };
     // Whether the client ended or the moment passed makes no difference.
     let _ = client.watch.within(std::time::Duration::from_secs(2), drain).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<A, B, F>(_: impl Fn(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// An idle connection is this future, two allocations of the runtime, and its watch.
+    #[test]
+    fn an_idle_connection_is_small() {
+        let bytes = size_of_future(serve);
+        assert!(bytes <= 1536, "{bytes} bytes");
+    }
 }

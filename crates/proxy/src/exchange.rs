@@ -5,14 +5,16 @@
 //! the connection goes on only if both message bodies ended where their framing said. No header is looked at here and
 //! no byte is moved.
 
+use std::future::Future;
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Instant;
 
 use semantics::cache_status::{CacheStatus, Forward, Forwarded, Outcome as Handled};
 use semantics::reuse::{Reuse, may_reuse};
 use wire::framing::RequestBody;
-use wire::{RequestHead, Version};
+use wire::{Refusal, RequestHead, Version};
 
 use crate::access_log::Entry;
 use crate::body::{Framing, Inbound};
@@ -92,39 +94,69 @@ pub struct Exchange<'x> {
     pub behind: &'x [u8],
 }
 
-/// Answers one request. `behind` is what was received behind its head.
-pub async fn run(
-    worker: &Rc<Worker>,
-    client: &Client,
-    head: &RequestHead<'_>,
-    behind: &[u8],
+/// A request that has been begun.
+pub enum Begun<'x> {
+    /// It was answered at once.
+    Ended(After),
+    /// It goes on. Its state is on the heap, so that an idle connection is small.
+    Continues(Pin<Box<dyn Future<Output = After> + 'x>>),
+}
+
+/// Begins a request, and ends it if memory and one call are all that it takes. `behind` is what was received behind
+/// its head.
+pub fn begin<'x>(
+    worker: &'x Rc<Worker>,
+    client: &'x Client,
+    head: RequestHead<'x>,
+    behind: &'x [u8],
     started: Instant,
-) -> After {
+) -> Begun<'x> {
     let request = match Request::new(worker, client.mode, head, started) {
         Ok(request) => request,
-        Err(refusal) => {
-            respond::refused(worker, client, refusal, started).await;
-            return After::Close;
-        }
+        Err(refusal) => return Begun::refused(worker, client, refusal, started),
     };
-    // What takes longer than one call has a future of its own, so that an idle connection is small.
     let outcome = match hit::at_once(worker, client, &request) {
         AtOnce::Sent(outcome) => outcome,
-        AtOnce::Partly(outcome, rest) => Box::pin(send_rest(worker, client, outcome, rest)).await,
-        AtOnce::No => return Box::pin(in_full(worker, client, &request, behind)).await,
+        AtOnce::Partly(outcome, rest) => {
+            return Begun::Continues(Box::pin(send_rest(worker, client, request, outcome, rest)));
+        }
+        AtOnce::No => return Begun::Continues(Box::pin(in_full(worker, client, request, behind))),
     };
     account(worker, client, Some(&request), &outcome, started);
+    Begun::Ended(after_hit(&request, &outcome))
+}
+
+impl<'x> Begun<'x> {
+    /// A request that breaks a rule: it is answered, and the connection ends.
+    pub fn refused(worker: &'x Rc<Worker>, client: &'x Client, refusal: Refusal, started: Instant) -> Self {
+        Self::Continues(Box::pin(async move {
+            respond::refused(worker, client, refusal, started).await;
+            After::Close
+        }))
+    }
+}
+
+fn after_hit(request: &Request<'_>, outcome: &Outcome) -> After {
     if outcome.complete && request.keep_alive { After::KeepAlive { consumed: 0 } } else { After::Gone }
 }
 
-async fn send_rest(worker: &Rc<Worker>, client: &Client, outcome: Outcome, rest: Vec<u8>) -> Outcome {
+async fn send_rest(
+    worker: &Rc<Worker>,
+    client: &Client,
+    request: Request<'_>,
+    outcome: Outcome,
+    rest: Vec<u8>,
+) -> After {
     let _occupied = worker.occupied();
     let limit = worker.shared.settings.timeouts.client_send;
     let sent = pump::memory::send(&client.socket, &rest, false, &client.watch, limit).await;
-    Outcome { complete: sent.is_ok(), ..outcome }
+    let outcome = Outcome { complete: sent.is_ok(), ..outcome };
+    account(worker, client, Some(&request), &outcome, request.started);
+    after_hit(&request, &outcome)
 }
 
-async fn in_full(worker: &Rc<Worker>, client: &Client, request: &Request<'_>, behind: &[u8]) -> After {
+async fn in_full(worker: &Rc<Worker>, client: &Client, request: Request<'_>, behind: &[u8]) -> After {
+    let request = &request;
     let _occupied = worker.occupied();
     let body = inbound(worker, request, behind);
     let mut exchange = Exchange { worker, client, request, body, behind };
@@ -255,6 +287,8 @@ impl Exchange<'_> {
                 ControlFlow::Break(stream::follow(self, follower, why).await)
             }
             Decision::Stream(_) | Decision::Done(None) => ControlFlow::Continue(()),
+            // The resource turned out to vary: what came may be another's variant.
+            Decision::Done(Some(response)) if response.hash != found.hash => ControlFlow::Continue(()),
             Decision::Done(Some(response)) => {
                 let serving = Serving::collapsed(response.head.stored.ttl(self.request.now));
                 match hit::serve(self, &response, &serving).await {
@@ -280,7 +314,10 @@ impl Exchange<'_> {
     /// What the response says of the connection.
     #[must_use]
     pub fn persistence(&self) -> Persistence {
-        let keep = self.request.keep_alive && !self.worker.draining.get();
+        // What is left of a request body that was not read to its end is not the next request, and a client that waits
+        // for permission to send one may or may not send it.
+        let unread = self.body.as_ref().is_some_and(Inbound::is_unread);
+        let keep = self.request.keep_alive && !self.worker.draining.get() && !unread;
         Persistence { version: self.request.head.version, keep }
     }
 
@@ -300,10 +337,7 @@ impl Exchange<'_> {
     async fn after(self, response_ends_connection: bool) -> After {
         let keep = self.persistence().keep && !response_ends_connection;
         match self.body {
-            // What the client still sends is not the next request.
-            Some(body) if !body.is_done() && (!keep || wire::fields::expects_continue(self.request.head)) => {
-                After::Close
-            }
+            Some(body) if !keep && !body.is_done() => After::Close,
             _ if !keep => After::Gone,
             None => After::KeepAlive { consumed: 0 },
             Some(body) => match hit::drain(self.worker, self.client, body).await {
@@ -333,8 +367,8 @@ pub fn account(
         at_millis: worker.now_millis(),
         nanos,
         client: client.peer,
-        method: request.map_or(b"-", |r| r.head.method.as_bytes()),
-        target: request.map_or(b"-", |r| r.head.target.as_bytes()),
+        method: request.map_or(b"", |r| r.head.method.as_bytes()),
+        target: request.map_or(b"", |r| r.head.target.as_bytes()),
         host: request.map_or(b"", |r| &r.authority),
         version: request.map_or(Version::Http11, |r| r.head.version),
         status: outcome.status,

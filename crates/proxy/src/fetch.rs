@@ -126,7 +126,7 @@ pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
         else {
             return;
         };
-        let Ok(request) = Request::new(&worker, mode, &head, Instant::now()) else { return };
+        let Ok(request) = Request::new(&worker, mode, head, Instant::now()) else { return };
         let watch = worker.timers.watch();
         let endpoints = request.endpoints(&worker, mode);
         let query = Query {
@@ -242,7 +242,7 @@ impl Arrived {
         let shared = &worker.shared;
         let received = answer.window.filled();
         let (head, body, head_len) =
-            read_head(worker, received, request.head.method).map_err(NotStored::Broken)?;
+            read_head(worker, received, request.head.method, false).map_err(NotStored::Broken)?;
         let stored = semantics::may_store(&request.traits, &head, times, &shared.policy).map_err(|why| {
             if !why.is_about_request() {
                 shared.collapse.note_unshareable(query.hash, request.now.0);
@@ -412,7 +412,7 @@ fn meaning(
     times: Times,
 ) -> Result<Meaning, OriginError> {
     let worker = query.worker;
-    let (head, _, head_len) = read_head(worker, answer.window.filled(), query.request.head.method)?;
+    let (head, _, head_len) = read_head(worker, answer.window.filled(), query.request.head.method, false)?;
     let complete = old.head.complete();
     let Some(parsed) = old.head.parsed(&complete) else { return Ok(Meaning::Replaced) };
     let (traits, policy) = (&query.request.traits, &worker.shared.policy);
@@ -472,10 +472,7 @@ pub async fn alone(x: &mut Exchange<'_>, why: Forward, stale: Option<Stale>) -> 
             Some(outcome) => outcome,
             None => {
                 tracing::info!(%error, status = error.status(), "no response from the origin");
-                let mut outcome = x.made(&Made::origin(&error)).await;
-                // What of the request body has not been read cannot be told from a next request.
-                outcome.ends_connection |= x.body.as_ref().is_some_and(|body| !body.is_done());
-                outcome
+                x.made(&Made::origin(&error)).await
             }
         },
     }
@@ -484,7 +481,7 @@ pub async fn alone(x: &mut Exchange<'_>, why: Forward, stale: Option<Stale>) -> 
 /// Sends an answer on to this client, unstored.
 pub async fn pass(x: &mut Exchange<'_>, answer: Answer, why: Forward, detail: Option<&'static str>) -> Outcome {
     let worker = x.worker;
-    let (head, body, head_len) = match read_head(worker, answer.window.filled(), x.request.head.method) {
+    let (head, body, head_len) = match read_head(worker, answer.window.filled(), x.request.head.method, false) {
         Ok(read) => read,
         Err(error) => return x.made(&Made::origin(&error)).await,
     };
@@ -549,7 +546,8 @@ fn framing(worker: &Worker, body: ResponseBody) -> Framing {
     }
 }
 
-/// The head at the front of what was received, how its body is framed, and its length.
+/// The head at the front of what was received, how its body is framed, and its length. `switching`: the request asked
+/// for another protocol.
 ///
 /// # Errors
 /// [`OriginError`] for what is no response head.
@@ -557,11 +555,15 @@ pub fn read_head<'w>(
     worker: &Worker,
     received: &'w [u8],
     method: &str,
+    switching: bool,
 ) -> Result<(ResponseHead<'w>, ResponseBody, usize), OriginError> {
     match wire::parse::response(received, &worker.shared.wire_limits).map_err(OriginError::Protocol)? {
         wire::Parsed::Partial => Err(OriginError::Ended),
         wire::Parsed::Complete { head, len } => {
             let body = wire::framing::response_body(&head, method).map_err(OriginError::Protocol)?;
+            if head.status == 101 && !switching {
+                return Err(OriginError::Switched);
+            }
             Ok((head, body, len))
         }
     }

@@ -16,7 +16,7 @@ use semantics::ranges::{ByteRange, RangeAnswer, ranges, write_content_range, wri
 use semantics::reuse::{Reuse, may_reuse};
 use semantics::Seconds;
 
-use crate::body::{Inbound, Span};
+use crate::body::{DRAIN_BYTES, Inbound, Span};
 use crate::buffers::Window;
 use crate::connection::Client;
 use crate::disk::ReadFailed;
@@ -474,9 +474,6 @@ pub async fn ready_place(worker: &Rc<Worker>, place: &store::Place) -> Result<Re
         }
     }
 }
-
-/// Request bodies up to this are received and thrown away, so that the connection can go on.
-const DRAIN_BYTES: u64 = 64 * 1024;
 
 /// Throws away what is left of a request body; `None` when it is too much or does not come.
 pub async fn drain(worker: &Rc<Worker>, client: &Client, mut body: Inbound) -> Option<Window> {

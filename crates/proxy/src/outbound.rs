@@ -158,6 +158,18 @@ impl<'c> Outbound<'c> {
         }
     }
 
+    /// Waits until the receiver resets the connection. Its ordinary end says nothing: it may still want the response.
+    pub async fn reset(&self) -> Unfinished {
+        let readable = std::future::poll_fn(|cx| self.socket.poll_readable(cx));
+        if let Err(error) = readable.await {
+            return self.gone(error);
+        }
+        match sys::socket::peek(self.socket, &mut [0]) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.gone(error),
+            _ => std::future::pending().await,
+        }
+    }
+
     fn gone(&self, error: io::Error) -> Unfinished {
         Unfinished::Receiver(Stopped { side: pump::Side::To, why: pump::Why::Failed(error), moved: 0 })
     }
@@ -179,7 +191,10 @@ impl<'c> Outbound<'c> {
             Ok(()) => self.close(length, Route::Sendfile),
             Err(stopped) => {
                 self.count(stopped.moved, Route::Sendfile);
-                return Err(self.unfinished(stopped, "device-ended"));
+                return Err(match stopped.side {
+                    pump::Side::To => Unfinished::Receiver(stopped),
+                    pump::Side::From => Unfinished::Source("device-ended"),
+                });
             }
         }
         Ok(())
@@ -197,11 +212,11 @@ impl<'c> Outbound<'c> {
     ) -> Result<(), Unfinished> {
         let limits = Limits { from: from_limit, to: self.limit };
         loop {
-            let span = match inbound.at_hand().map_err(broken)? {
+            let span = match inbound.at_hand().map_err(|b| self.broken(b))? {
                 Some(span) => span,
                 None => {
                     self.flush(false).await?;
-                    inbound.next(from, self.watch, from_limit).await.map_err(broken)?
+                    inbound.next(from, self.watch, from_limit).await.map_err(|b| self.broken(b))?
                 }
             };
             match span {
@@ -236,7 +251,7 @@ impl<'c> Outbound<'c> {
         }
         self.flush(false).await?;
         let received = inbound.receive(from, usize::MAX, self.watch, limits.from).await;
-        received.map_err(|why| broken(Broken::Sender(why)))
+        received.map_err(|why| self.broken(Broken::Sender(why)))
     }
 
     async fn splice_exactly(
@@ -258,7 +273,7 @@ impl<'c> Outbound<'c> {
             }
             Err(stopped) => {
                 self.count(stopped.moved, Route::Splice);
-                Err(self.unfinished(stopped, "origin-ended-early"))
+                Err(self.unfinished(stopped))
             }
         }
     }
@@ -279,7 +294,7 @@ impl<'c> Outbound<'c> {
                     inbound.ended();
                     return Ok(());
                 }
-                Err(why) => return Err(broken(Broken::Sender(why))),
+                Err(why) => return Err(self.broken(Broken::Sender(why))),
             };
             self.open(n);
             self.flush(true).await?;
@@ -353,20 +368,22 @@ impl<'c> Outbound<'c> {
         }
     }
 
-    fn unfinished(&self, stopped: Stopped, source: &'static str) -> Unfinished {
+    /// The words for a source that breaks off: an origin's response, or a client's request.
+    fn broken(&self, broken: Broken) -> Unfinished {
+        let is_response = self.means.is_response;
+        let words = |of_response, of_request| if is_response { of_response } else { of_request };
+        Unfinished::Source(match broken {
+            Broken::Framing(refusal) => refusal.word(),
+            Broken::Sender(pump::Why::Ended) => words("origin-ended-early", "client-ended-early"),
+            Broken::Sender(pump::Why::Stalled) => words("origin-stalled", "client-body-timeout"),
+            Broken::Sender(pump::Why::Failed(_)) => words("origin-failed", "client-failed"),
+        })
+    }
+
+    fn unfinished(&self, stopped: Stopped) -> Unfinished {
         match stopped.side {
             pump::Side::To => Unfinished::Receiver(stopped),
-            pump::Side::From => Unfinished::Source(source),
+            pump::Side::From => self.broken(Broken::Sender(stopped.why)),
         }
     }
 }
-
-fn broken(broken: Broken) -> Unfinished {
-    Unfinished::Source(match broken {
-        Broken::Framing(refusal) => refusal.word(),
-        Broken::Sender(pump::Why::Ended) => "origin-ended-early",
-        Broken::Sender(pump::Why::Stalled) => "origin-stalled",
-        Broken::Sender(pump::Why::Failed(_)) => "origin-failed",
-    })
-}
-

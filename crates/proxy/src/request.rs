@@ -19,7 +19,7 @@ use crate::worker::{Shared, Worker};
 /// See the module.
 pub struct Request<'a> {
     /// As it was parsed.
-    pub head: &'a RequestHead<'a>,
+    pub head: RequestHead<'a>,
     /// What it asks for.
     pub uri: TargetUri<'a>,
     /// What of it matters to a cache.
@@ -48,11 +48,11 @@ impl<'a> Request<'a> {
     pub fn new(
         worker: &Worker,
         mode: Mode,
-        head: &'a RequestHead<'a>,
+        head: RequestHead<'a>,
         started: Instant,
     ) -> Result<Self, Refusal> {
-        let uri = wire::target::target_uri(head, Scheme::Http, None)?;
-        let body = wire::framing::request_body(head)?;
+        let uri = wire::target::target_uri(&head, Scheme::Http, None)?;
+        let body = wire::framing::request_body(&head)?;
         let mut authority = Vec::with_capacity(64);
         uri.authority.write(&mut authority, uri.scheme);
         let mut key = Vec::with_capacity(128);
@@ -64,11 +64,11 @@ impl<'a> Request<'a> {
         Ok(Self {
             uri,
             body,
-            traits: RequestTraits::of(head),
+            traits: RequestTraits::of(&head),
             hash: worker.shared.cache.hash(&key),
             authority,
             key,
-            keep_alive: wire::framing::request_keep_alive(head, recipient),
+            keep_alive: wire::framing::request_keep_alive(&head, recipient),
             started,
             now: UnixSeconds(worker.now()),
             head,
@@ -227,7 +227,7 @@ pub fn admit(worker: &Worker, client: &Client, request: &Request<'_>) -> Result<
             ports.contains(&port).then_some(()).ok_or(Denied::PortNotAllowed)?;
         }
         Mode::Forward if request.uri.scheme != Scheme::Http => return Err(Denied::SchemeNotSpoken),
-        Mode::Forward if is_origin_form(request.head) => return Err(Denied::NotForAProxy),
+        Mode::Forward if is_origin_form(&request.head) => return Err(Denied::NotForAProxy),
         Mode::Reverse if is_connect => return Err(Denied::NotAForwardProxy),
         Mode::Forward | Mode::Reverse => {}
     }

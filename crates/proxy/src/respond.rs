@@ -60,6 +60,10 @@ pub fn relayed_head(worker: &Worker, response: &ResponseHead<'_>, outgoing: Outg
     if let Outgoing::Length(length) = outgoing {
         wire::write::field_decimal(&mut out, "Content-Length", length);
     }
+    if !response.fields.contains("date") {
+        // RFC 9110 §6.6.1: a recipient with a clock adds it.
+        wire::write::field(&mut out, "Date", &wire::date::format(worker.now()));
+    }
     write_via(&mut out, response.version, &worker.shared.pseudonym);
     out
 }
@@ -106,7 +110,7 @@ impl Made {
     pub fn origin(error: &OriginError) -> Self {
         let sentence = match error.status() {
             504 => "The origin server did not answer in time.",
-            400 => "The request body did not arrive.",
+            400 | 408 => "The request body did not arrive.",
             503 => "No origin server is available.",
             _ => "The origin server gave no usable response.",
         };
@@ -189,18 +193,14 @@ pub async fn send_made(
     outcome
 }
 
-/// Answers a request that could not even be read, before the connection is closed.
+/// Answers a request that breaks a rule, before the connection is closed.
 pub async fn refused(worker: &Rc<Worker>, client: &Client, refusal: Refusal, started: Instant) {
-    tracing::info!(client = %client.peer, reason = refusal.word(), "request refused");
     unreadable(worker, client, &Made::refused(refusal), started).await;
 }
 
-/// Answers a request whose head did not arrive in time, before the connection is closed.
-pub async fn request_timeout(worker: &Rc<Worker>, client: &Client, started: Instant) {
-    unreadable(worker, client, &Made::too_slow(), started).await;
-}
-
-async fn unreadable(worker: &Rc<Worker>, client: &Client, made: &Made, started: Instant) {
+/// Answers what could not be read as a request, before the connection is closed.
+pub async fn unreadable(worker: &Rc<Worker>, client: &Client, made: &Made, started: Instant) {
+    tracing::info!(client = %client.peer, reason = made.word, "request refused");
     let persistence = Persistence { version: Version::Http11, keep: false };
     let status = CacheStatus { outcome: semantics::cache_status::Outcome::Generated, detail: Some(made.word) };
     let outcome = send_made(worker, client, made, &status, persistence, false).await;

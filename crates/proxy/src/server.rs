@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use store::Outbox;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::access_log::AccessLog;
@@ -71,6 +71,7 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`].
 pub fn run(settings: Settings, started: impl FnOnce(&Settings, &Started)) -> Result<(), RunError> {
+    let mut signals = Signals::listen()?;
     // Refused where a container fixes the limit; then the one at hand is what there is.
     let _ = sys::limits::raise_nofile();
     let machine = sys::probe::Machine::probe();
@@ -125,7 +126,7 @@ pub fn run(settings: Settings, started: impl FnOnce(&Settings, &Started)) -> Res
         None => None,
     };
     started(&shared.settings, &told);
-    wait_for_stop(&log, &failed)?;
+    signals.wait_for_stop(&log, &failed);
     // Nobody listens only when every worker has ended already.
     let _ = stop.send(true);
     let panicked = workers.into_iter().any(|w| w.join().is_err());
@@ -188,24 +189,39 @@ impl Drop for Alarm<'_> {
 /// How often the main thread looks whether a worker has failed.
 const LOOK: Duration = Duration::from_millis(200);
 
-fn wait_for_stop(log: &AccessLog, failed: &AtomicBool) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hangup = signal(SignalKind::hangup())?;
-        let mut look = tokio::time::interval(LOOK);
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                _ = hangup.recv() => log.reopen(),
-                _ = look.tick() => if failed.load(Ordering::Relaxed) { break },
+/// The signals that we know, listened to from before anything is served.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let entered = runtime.enter();
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let hangup = signal(SignalKind::hangup())?;
+        drop(entered);
+        Ok(Self { runtime, terminate, interrupt, hangup })
+    }
+
+    fn wait_for_stop(&mut self, log: &AccessLog, failed: &AtomicBool) {
+        let Self { runtime, terminate, interrupt, hangup } = self;
+        runtime.block_on(async {
+            let mut look = tokio::time::interval(LOOK);
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => break,
+                    _ = interrupt.recv() => break,
+                    _ = hangup.recv() => log.reopen(),
+                    _ = look.tick() => if failed.load(Ordering::Relaxed) { break },
+                }
             }
-        }
+        });
         tracing::info!("stopping: requests in flight may finish");
-        Ok(())
-    })
+    }
 }
 
 /// Our name in `Via`: unlike that of any other instance, so that a chain of proxies is not taken for a loop.

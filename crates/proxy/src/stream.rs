@@ -91,7 +91,11 @@ async fn body(
             }
             At::NotYet => {
                 outbound.flush(false).await?;
-                follower.more().await;
+                tokio::select! {
+                    biased;
+                    _ = follower.more() => {}
+                    gone = outbound.reset() => return Err(gone),
+                }
             }
             At::End => return outbound.end(&Fields::new()).await,
             At::Broken(word) => return Err(Unfinished::Source(word)),

@@ -48,7 +48,7 @@ pub async fn upgrade(x: &mut Exchange<'_>) -> Outcome {
 
 /// Status, head for the client and bytes used, if the origin changes the protocol.
 fn accepted(x: &Exchange<'_>, received: &[u8]) -> Result<Option<(u16, Vec<u8>, usize)>, OriginError> {
-    let (response, body, used) = fetch::read_head(x.worker, received, x.request.head.method)?;
+    let (response, body, used) = fetch::read_head(x.worker, received, x.request.head.method, true)?;
     if body != ResponseBody::Tunnel {
         return Ok(None);
     }

@@ -306,6 +306,19 @@ impl Owner {
         self.fill.changed.notified().await;
     }
 
+    /// Waits until nobody streams along any more.
+    pub async fn abandoned(&self) {
+        loop {
+            let changed = self.fill.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            if self.followers() == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     /// → Done. `response` where it can be had at once; otherwise a lookup finds it.
     pub fn done(self, response: Option<Response>) {
         let mut state = self.fill.state.lock();

@@ -77,7 +77,12 @@ struct GivenUp(&'static str);
 impl Filling {
     async fn run(mut self, ticket: Ticket, reusable: bool, _occupied: Occupied) {
         let Some(owner) = ticket.owner() else { return };
-        let outcome = self.receive_all(owner).await;
+        let for_cache = self.worker.shared.settings.fill.finish_without_client;
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.receive_all(owner) => outcome,
+            () = owner.abandoned(), if !for_cache => Err(GivenUp("no-client-left")),
+        };
         let whole = outcome.is_ok();
         match outcome {
             Ok(()) => self.keep(owner),

@@ -175,8 +175,10 @@ async fn receive_head(worker: &Rc<Worker>, socket: &Socket, window: &mut Window)
             return Err(OriginError::Protocol(wire::Refusal::HeadTooLong));
         }
         match socket.recv(window.room(usize::MAX)).await {
-            Ok(0) => return Err(OriginError::Ended),
+            Ok(0) if window.filled().is_empty() => return Err(OriginError::Ended),
+            Ok(0) => return Err(OriginError::CutShort),
             Ok(n) => window.filled_more(n),
+            Err(_) if !window.filled().is_empty() => return Err(OriginError::CutShort),
             Err(error) => return Err(OriginError::Failed(error)),
         }
     }

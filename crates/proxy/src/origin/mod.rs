@@ -49,6 +49,10 @@ pub enum OriginError {
     Silent,
     /// What came is not an HTTP/1.x response head.
     Protocol(Refusal),
+    /// The response head broke off.
+    CutShort,
+    /// The origin changed the protocol, which nobody had asked for.
+    Switched,
     /// The client ended or stalled while its request body was being sent on.
     ClientBody(&'static str),
     /// The site has no origin that could be asked.
@@ -65,7 +69,8 @@ impl OriginError {
             Self::ConnectTimeout => "connection_timeout",
             Self::Ended | Self::Failed(_) => "connection_terminated",
             Self::Silent => "http_response_timeout",
-            Self::Protocol(_) => "http_protocol_error",
+            Self::CutShort => "http_response_incomplete",
+            Self::Protocol(_) | Self::Switched => "http_protocol_error",
             Self::ClientBody(_) => "http_request_error",
             Self::NoOrigin => "destination_unavailable",
         }
@@ -76,6 +81,7 @@ impl OriginError {
     pub fn status(&self) -> u16 {
         match self {
             Self::ConnectTimeout | Self::Silent => 504,
+            Self::ClientBody("client-body-timeout") => 408,
             Self::ClientBody(_) => 400,
             Self::NoOrigin => 503,
             _ => 502,
@@ -88,6 +94,7 @@ impl OriginError {
         match self {
             Self::Protocol(refusal) => refusal.word(),
             Self::ClientBody(word) => word,
+            Self::Switched => "unasked-101",
             other => other.word(),
         }
     }
