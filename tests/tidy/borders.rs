@@ -190,8 +190,8 @@ fn the_store_sees_no_clock_file_or_socket() {
     let sources = files(&root().join("crates/store/src"), "rs");
     let for_tests = test_modules(&sources);
     let is_test = |path: &Path| {
-        path.components()
-            .any(|part| for_tests.contains(part.as_os_str().to_string_lossy().trim_end_matches(".rs")))
+        let shown = shown(path);
+        shown.split('/').any(|part| for_tests.contains(part.trim_end_matches(".rs")))
     };
     let mut looked_at = 0;
     for path in sources.iter().filter(|path| !is_test(path)) {

@@ -30,8 +30,8 @@ fn fault(name: &str) -> Option<String> {
     let Some((path, function)) = name.split_once("::") else {
         return Some(format!("{name}: not path::function"));
     };
-    if !Path::new(path).extension().is_some_and(|extension| extension == "rs") || !root().join(path).is_file()
-    {
+    let is_source = Path::new(path).extension().is_some_and(|extension| extension == "rs");
+    if !is_source || !root().join(path).is_file() {
         return Some(format!("{name}: no such file"));
     }
     fault_of_test(&text(path), function).map(|why| format!("{name}: {why}"))
