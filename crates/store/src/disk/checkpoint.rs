@@ -11,6 +11,7 @@
 use super::segment::{ENTRY_BYTES, Entry, decode_entries, encode_entries, halves, open_block, seal, whole};
 use super::{Corrupt, VERSION};
 use crate::block::{BLOCK_BYTES, BlockBuf};
+use crate::fingerprint::Fingerprint;
 use crate::geometry::Geometry;
 use crate::types::DeviceId;
 use bytemuck::{Pod, Zeroable};
@@ -19,6 +20,8 @@ const MAGIC: [u8; 8] = *b"TGCHECKP";
 
 /// Devices in a store.
 pub const MEMBERS_MAX: usize = 64;
+/// Tombstones that found no room in the log and are kept here.
+pub const OWED_MAX: usize = 64;
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -40,8 +43,9 @@ struct Raw {
     entries_crc: u32,
     data_bytes: u32,
     last_lsn: u64,
+    owed: u64,
 }
-const _: () = assert!(size_of::<Raw>() == 120);
+const _: () = assert!(size_of::<Raw>() == 128);
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -50,7 +54,8 @@ struct RawMember {
     joined: u64,
 }
 const MEMBER_BYTES: usize = size_of::<RawMember>();
-const _: () = assert!(size_of::<Raw>() + MEMBERS_MAX * MEMBER_BYTES <= BLOCK_BYTES as usize);
+const OWED_AT: usize = size_of::<Raw>() + MEMBERS_MAX * MEMBER_BYTES;
+const _: () = assert!(OWED_AT + OWED_MAX * size_of::<u64>() <= BLOCK_BYTES as usize);
 
 /// A device of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +107,8 @@ pub struct Checkpoint {
     pub last_lsn: u64,
     /// Who belongs to the store.
     pub members: Vec<Member>,
+    /// Objects whose older records are void although no segment says so yet.
+    pub owed: Vec<Fingerprint>,
     /// The open segment, if any.
     pub open: Option<OpenContents>,
 }
@@ -119,6 +126,9 @@ impl Checkpoint {
         for (member, slot) in self.members.iter().zip(slots) {
             let raw = RawMember { device: halves(member.device), joined: member.joined };
             slot.copy_from_slice(bytemuck::bytes_of(&raw));
+        }
+        for (of, slot) in self.owed.iter().zip(header[OWED_AT..].chunks_exact_mut(size_of::<u64>())) {
+            slot.copy_from_slice(&of.number().to_le_bytes());
         }
         seal(header);
         area
@@ -144,6 +154,7 @@ impl Checkpoint {
             entries_crc,
             data_bytes: open.map_or(0, |open| open.data_bytes),
             last_lsn: self.last_lsn,
+            owed: self.owed.len() as u64,
         }
     }
 
@@ -161,7 +172,7 @@ impl Checkpoint {
         if whole(raw.device) != device {
             return Err(Corrupt::Elsewhere);
         }
-        if usize::from(raw.members) > MEMBERS_MAX || raw.open_segment > geometry.segments() {
+        if usize::from(raw.members) > MEMBERS_MAX || raw.owed > OWED_MAX as u64 || raw.open_segment > geometry.segments() {
             return Err(Corrupt::Lengths);
         }
         let entries = decode_entries(&area[BLOCK_BYTES as usize..], raw.entries, raw.entries_crc, geometry)?;
@@ -170,6 +181,8 @@ impl Checkpoint {
             let raw: RawMember = bytemuck::pod_read_unaligned(slot);
             Member { device: whole(raw.device), joined: raw.joined }
         });
+        let owed = area[OWED_AT..BLOCK_BYTES as usize].chunks_exact(size_of::<u64>()).take(raw.owed as usize);
+        let owed = owed.map(|slot| Fingerprint::from_number(bytemuck::pod_read_unaligned(slot)));
         let open = (raw.open_segment != 0).then_some(OpenContents {
             segment: raw.open_segment,
             sequence: raw.open_sequence,
@@ -185,6 +198,7 @@ impl Checkpoint {
             sequences: Sequences { floor: raw.floor_sequence, next: raw.next_sequence },
             last_lsn: raw.last_lsn,
             members: members.collect(),
+            owed: owed.collect::<Option<_>>().ok_or(Corrupt::Lengths)?,
             open,
         })
     }
@@ -199,7 +213,6 @@ pub(crate) fn entries_max(bytes: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::disk::segment::EntryKind;
-    use crate::fingerprint::Fingerprint;
     use crate::types::Lsn;
 
     const DEVICE: DeviceId = DeviceId(1 << 70 | 2);
@@ -225,6 +238,7 @@ mod tests {
             generation: 7,
             sequences: Sequences { floor: 8, next: 11 },
             last_lsn: 9,
+            owed: (0..OWED_MAX as u32).map(|n| Fingerprint::from_parts(9, n)).collect(),
             members: (0..MEMBERS_MAX as u64).map(member).collect(),
             open: Some(OpenContents {
                 segment: 3,

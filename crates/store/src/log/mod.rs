@@ -18,7 +18,7 @@ pub(crate) use append::Source;
 
 use crate::block::{BLOCK_BYTES, BlockBuf, Blocks};
 use crate::config::Config;
-use crate::disk::checkpoint::{OpenContents, Sequences, entries_max};
+use crate::disk::checkpoint::{OWED_MAX, OpenContents, Sequences, entries_max};
 use crate::disk::segment::{ENTRY_BYTES, Entry, EntryKind, Header, Trailer};
 use crate::fingerprint::Fingerprint;
 use crate::geometry::Geometry;
@@ -154,6 +154,15 @@ struct Write {
     voids: bool,
 }
 
+/// A log as a checkpoint has it.
+#[derive(Debug)]
+pub(crate) struct Covered {
+    pub(crate) sequences: Sequences,
+    pub(crate) last_lsn: u64,
+    pub(crate) owed: Vec<Fingerprint>,
+    pub(crate) open: Option<OpenContents>,
+}
+
 /// A request that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -180,7 +189,7 @@ pub(crate) struct Log {
     next_sequence: u64,
     /// Lives before this one have no contents.
     floor_sequence: u64,
-    /// Tombstones that found no room.
+    /// Tombstones that found no room; checkpoints keep them until they do.
     owed: Vec<Fingerprint>,
     owed_clear: bool,
     pub(crate) dirty: bool,
@@ -381,15 +390,20 @@ impl Log {
         self.writes.is_empty() && self.reclaim.is_none()
     }
 
-    /// The floor and the open segment, as a checkpoint has them. Everything listed is handed to the device.
-    pub(crate) fn flush_for_checkpoint(&mut self, out: &mut Outbox) -> (Sequences, Option<OpenContents>) {
+    /// What a checkpoint says of this log. Everything listed is handed to the device.
+    pub(crate) fn flush_for_checkpoint(&mut self, out: &mut Outbox) -> Covered {
+        self.settle_debts(out);
         (self.dirty, self.sealed_since_checkpoint) = (false, false);
         self.flush_gather(out);
-        let contents = self.open.as_ref().map(|open| {
+        let floor = if self.owed_clear { self.next_sequence } else { self.floor_sequence };
+        let open = self.open.as_ref().filter(|open| open.sequence >= floor).map(|open| {
             let Open { segment, sequence, data_bytes, ref entries, .. } = *open;
             OpenContents { segment, sequence, data_bytes, entries: entries.clone() }
         });
-        (Sequences { floor: self.floor_sequence, next: self.next_sequence }, contents)
+        let sequences = Sequences { floor, next: self.next_sequence };
+        // Under the log's lock: every smaller lsn of this log is listed.
+        let last_lsn = self.common.last_lsn.load(Relaxed);
+        Covered { sequences, last_lsn, owed: self.owed.clone(), open }
     }
 
     /// Writes a mark (a tombstone, a clear) that voids older entries of this device; owed where no room is.
@@ -399,8 +413,16 @@ impl Log {
             Some(of) if kind == EntryKind::Tombstone => self.owed.push(of),
             _ => self.owed_clear = true,
         }
-        if self.mark_room() || (self.make_mark_room(out)) {
+        self.settle_debts(out);
+    }
+
+    /// Logs what is owed as far as there is room.
+    fn settle_debts(&mut self, out: &mut Outbox) {
+        if (self.owed_clear || !self.owed.is_empty()) && (self.mark_room() || self.make_mark_room(out)) {
             self.pay_owed();
+        }
+        if self.owed.len() > OWED_MAX {
+            self.give_up_contents();
         }
     }
 
@@ -413,6 +435,14 @@ impl Log {
     fn make_mark_room(&mut self, out: &mut Outbox) -> bool {
         self.seal(out);
         self.open_segment(Source::Upkeep, out).is_ok()
+    }
+
+    /// More tombstones are owed than a checkpoint can keep: everything on the device goes instead.
+    fn give_up_contents(&mut self) {
+        self.owed.clear();
+        self.owed_clear = true;
+        let range = self.device.base..self.device.base + self.states.len() as u32;
+        self.common.index.sweep(|location| range.contains(&location.segment()));
     }
 
     fn mark_room(&mut self) -> bool {

@@ -246,6 +246,12 @@ impl DeviceRecovery {
         self.newest_checkpoint().map(|(_, checkpoint)| checkpoint)
     }
 
+    /// Tombstones that the log owed at the last checkpoint.
+    pub(super) fn owed(&self) -> Vec<crate::fingerprint::Fingerprint> {
+        let counts = self.checkpoint().filter(|_| !self.void);
+        counts.map_or_else(Vec::new, |checkpoint| checkpoint.owed.clone())
+    }
+
     pub(super) fn next_area(&self) -> Area {
         self.newest_checkpoint().map_or(Area::A, |(area, _)| area.other())
     }

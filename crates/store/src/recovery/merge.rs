@@ -16,7 +16,7 @@ use std::collections::HashSet;
 pub(super) struct Merge {
     pub(super) index: Index,
     pub(super) last_lsn: Lsn,
-    /// For each device, objects of which an older record lost to another device.
+    /// For each device, tombstones that its log owes.
     pub(super) superseded: Vec<Vec<Fingerprint>>,
     /// For each device, objects of which older records are void there.
     dead: Vec<HashSet<Fingerprint>>,
@@ -24,10 +24,10 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    pub(super) fn new(devices: Vec<(u32, DeviceIndex)>) -> Self {
-        let bases: Vec<u32> = devices.into_iter().map(|(base, _)| base).collect();
-        let superseded = vec![Vec::new(); bases.len()];
-        let dead = vec![HashSet::new(); bases.len()];
+    /// For each device its base, and the tombstones that are newer than all that its segments list.
+    pub(super) fn new(devices: Vec<(u32, Vec<Fingerprint>)>) -> Self {
+        let (bases, superseded): (Vec<u32>, Vec<Vec<Fingerprint>>) = devices.into_iter().unzip();
+        let dead = superseded.iter().map(|owed| owed.iter().copied().collect()).collect();
         Self { index: Index::new(), last_lsn: Lsn(0), superseded, dead, bases }
     }
 

@@ -206,7 +206,7 @@ impl Recovery {
             Step::Frames => {
                 self.each(|device| device.sort_segments());
                 let devices = self.devices.iter();
-                self.merge = Some(Merge::new(devices.map(|device| (device.base, device.index)).collect()));
+                self.merge = Some(Merge::new(devices.map(|device| (device.base, device.owed())).collect()));
                 Step::Contents
             }
             Step::Contents => {

@@ -230,6 +230,7 @@ impl Sim {
     }
 
     fn note(&mut self, key: u64, version: Option<Version>) {
+        if std::env::var("SIMKEY").is_ok_and(|k| k == key.to_string()) { eprintln!("DBG note step {} {version:?} at {:?}", self.step, self.store.shared.common.index.get(key_hash(key).into()).map(|l| (l.segment(), l.offset()))); }
         self.twin.entry(key).or_insert_with(History::empty).values.push((self.step, version));
     }
 
@@ -521,8 +522,8 @@ fn new_disk(rng: &mut Rng, number: u64) -> Disk {
         device_bytes,
         geometry: Geometry::new(device_bytes, SEGMENT).unwrap(),
         device_id: DeviceId(u128::from(rng.next()) << 64 | u128::from(number + 1)),
-        store_id: u128::from(number),
-        hash_seed: 7 + number,
+        store_id: 1,
+        hash_seed: 7,
         now: 0,
     })
 }

@@ -11,7 +11,7 @@
 use super::{Device, Shared, Store};
 use crate::disk::checkpoint::Checkpoint;
 use crate::geometry::Area;
-use crate::log::Failure;
+use crate::log::{Covered, Failure};
 use crate::*;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -86,24 +86,16 @@ impl Shared {
         self.common.checkpoint_begun.fetch_add(1, SeqCst);
         for device in self.devices.iter().filter(|device| !device.info.is_retired()) {
             let mut log = device.log.lock();
-            let (sequences, open) = log.flush_for_checkpoint(out);
+            let covered = log.flush_for_checkpoint(out);
             checkpoint.waiting.extend(log.writes_under_way());
-            // Under the log's lock: every smaller lsn of this log is listed.
-            let last_lsn = self.common.last_lsn.load(Relaxed);
             drop(log);
-            let contents = self.contents(device, checkpoint.number, sequences, last_lsn, open);
+            let contents = self.contents(device, checkpoint.number, covered);
             checkpoint.parts.push(Part { device: device.info.index, area: contents.encode().freeze() });
         }
     }
 
-    fn contents(
-        &self,
-        device: &Device,
-        number: u64,
-        sequences: disk::checkpoint::Sequences,
-        last_lsn: u64,
-        open: Option<disk::checkpoint::OpenContents>,
-    ) -> Checkpoint {
+    fn contents(&self, device: &Device, number: u64, covered: Covered) -> Checkpoint {
+        let Covered { sequences, last_lsn, owed, open } = covered;
         let healthy =
             |id| self.devices.iter().any(|device| device.info.id == id && !device.info.is_retired());
         let members = self.identity.members.iter().filter(|member| healthy(member.device));
@@ -116,6 +108,7 @@ impl Shared {
             sequences,
             last_lsn,
             members: members.copied().collect(),
+            owed,
             open,
         }
     }
