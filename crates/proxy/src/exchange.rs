@@ -316,7 +316,8 @@ impl Exchange<'_> {
     pub fn persistence(&self) -> Persistence {
         // What is left of a request body that was not read to its end is not the next request, and a client that waits
         // for permission to send one may or may not send it.
-        let unread = self.body.as_ref().is_some_and(Inbound::is_unread);
+        let waits = || wire::fields::expects_continue(&self.request.head);
+        let unread = self.body.as_ref().is_some_and(|body| body.is_unread() || !body.is_done() && waits());
         let keep = self.request.keep_alive && !self.worker.draining.get() && !unread;
         Persistence { version: self.request.head.version, keep }
     }

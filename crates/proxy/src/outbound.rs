@@ -160,13 +160,9 @@ impl<'c> Outbound<'c> {
 
     /// Waits until the receiver resets the connection. Its ordinary end says nothing: it may still want the response.
     pub async fn reset(&self) -> Unfinished {
-        let readable = std::future::poll_fn(|cx| self.socket.poll_readable(cx));
-        if let Err(error) = readable.await {
-            return self.gone(error);
-        }
-        match sys::socket::peek(self.socket, &mut [0]) {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.gone(error),
-            _ => std::future::pending().await,
+        match std::future::poll_fn(|cx| self.socket.poll_readable(cx)).await {
+            Err(error) => self.gone(error),
+            Ok(()) => std::future::pending().await,
         }
     }
 

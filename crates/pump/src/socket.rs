@@ -76,17 +76,18 @@ impl Socket {
         poll_fn(|cx| self.poll_recv(cx, buffer)).await
     }
 
-    /// Whether bytes, an end or an error wait to be received. Costs no system call when nothing was signalled.
+    /// Whether bytes or an end wait to be received. Costs no system call when nothing was signalled.
     ///
     /// # Errors
-    /// The runtime's.
+    /// The socket's, a reset among them. The kernel tells it once: whoever hears it here must act on it.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.fd.poll_read_ready(cx))?;
             let mut byte = [0u8; 1];
             match sys::socket::peek(self.fd.get_ref(), &mut byte) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                _ => return Poll::Ready(Ok(())),
+                Err(e) => return Poll::Ready(Err(e)),
+                Ok(_) => return Poll::Ready(Ok(())),
             }
         }
     }

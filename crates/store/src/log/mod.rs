@@ -184,6 +184,9 @@ pub(crate) struct Log {
     unsettled: HashMap<u32, Vec<Entry>>,
     open: Option<Open>,
     writes: HashMap<IoId, Write>,
+    /// The segment that is being taken back: one at a time, because the floor only knows one order.
+    victim: Option<u32>,
+    /// What is being read of it.
     reclaim: Option<Reclaim>,
     draining: Vec<Draining>,
     next_sequence: u64,
@@ -215,6 +218,7 @@ impl Log {
             unsettled: HashMap::new(),
             open: None,
             writes: HashMap::new(),
+            victim: None,
             reclaim: None,
             draining: Vec::new(),
             next_sequence: sequences.next,
@@ -493,7 +497,7 @@ impl Log {
         self.owed.clear();
         self.unsettled.clear();
         (self.open, self.reclaim, self.owed_clear, self.dirty) = (None, None, false, false);
-        self.sealed_since_checkpoint = false;
+        (self.victim, self.sealed_since_checkpoint) = (None, false);
         let range = self.device.base..self.device.base + self.states.len() as u32;
         self.common.index.sweep(|location| range.contains(&location.segment()));
     }

@@ -67,7 +67,7 @@ impl Log {
     pub(super) fn start_reclaim(&mut self, out: &mut Outbox) {
         let unread = self.draining.iter().filter(|draining| self.device.lives.readers(draining.segment) == 0);
         let soon_free = self.free.len() + unread.count();
-        if self.reclaim.is_some() || soon_free > self.low_water() {
+        if self.victim.is_some() || soon_free > self.low_water() {
             return;
         }
         let Some(&segment) = self.sealed.front() else { return };
@@ -78,6 +78,7 @@ impl Log {
             return;
         }
         self.sealed.pop_front();
+        self.victim = Some(segment);
         let len = self.device.geometry.segment_bytes() - contents_offset;
         let io = self.read(segment, contents_offset, len, out);
         self.reclaim = Some(Reclaim { segment, sequence, io, step: Step::Contents });
@@ -244,6 +245,7 @@ impl Log {
         self.dirty = true;
         let after = self.common.checkpoint_begun.load(SeqCst) + 1;
         self.draining.push(Draining { segment, since: self.now(), after });
+        self.victim = None;
         self.start_reclaim(out);
     }
 
