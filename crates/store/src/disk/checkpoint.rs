@@ -172,7 +172,10 @@ impl Checkpoint {
         if whole(raw.device) != device {
             return Err(Corrupt::Elsewhere);
         }
-        if usize::from(raw.members) > MEMBERS_MAX || raw.owed > OWED_MAX as u64 || raw.open_segment > geometry.segments() {
+        if usize::from(raw.members) > MEMBERS_MAX
+            || raw.owed > OWED_MAX as u64
+            || raw.open_segment > geometry.segments()
+        {
             return Err(Corrupt::Lengths);
         }
         let entries = decode_entries(&area[BLOCK_BYTES as usize..], raw.entries, raw.entries_crc, geometry)?;

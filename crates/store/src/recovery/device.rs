@@ -18,7 +18,10 @@ pub(super) enum Job {
         at: u64,
     },
     CheckpointHeader(AreaCopy),
-    Checkpoint { copy: AreaCopy, len: u32 },
+    Checkpoint {
+        copy: AreaCopy,
+        len: u32,
+    },
     Header(u32),
     Trailer(u32),
     /// Contents of the n-th segment in the order of merging.
@@ -217,7 +220,9 @@ impl DeviceRecovery {
 
     pub(super) fn queue_checkpoint_headers(&mut self) {
         let Some(geometry) = self.geometry() else { return };
-        let copies = |area: Area| geometry.checkpoint_copies(area).map(|at| Job::CheckpointHeader(AreaCopy { area, at }));
+        let copies = |area: Area| {
+            geometry.checkpoint_copies(area).map(|at| Job::CheckpointHeader(AreaCopy { area, at }))
+        };
         self.queue.extend(Area::BOTH.into_iter().flat_map(copies));
     }
 
@@ -296,7 +301,25 @@ impl DeviceRecovery {
             return;
         };
         self.floor = known.floor;
-        if std::env::var("SIMDBG").is_ok() { for (a,c) in &self.checkpoints { eprintln!("DBG ck {:?} {a:?} number {} seqs {:?} open {:?} owed {:?}", self.index, c.number, c.sequences, c.open.as_ref().map(|o| (o.segment, o.sequence, o.entries.len())), c.owed.len()); } for (n, f) in self.frames.iter().enumerate() { eprintln!("DBG   seg {n} {:?} {:?}", f.header.map(|h| (h.sequence, h.void)), f.trailer.map(|t| t.sequence)); } }
+        if std::env::var("SIMDBG").is_ok() {
+            for (a, c) in &self.checkpoints {
+                eprintln!(
+                    "DBG ck {:?} {a:?} number {} seqs {:?} open {:?} owed {:?}",
+                    self.index,
+                    c.number,
+                    c.sequences,
+                    c.open.as_ref().map(|o| (o.segment, o.sequence, o.entries.len())),
+                    c.owed.len()
+                );
+            }
+            for (n, f) in self.frames.iter().enumerate() {
+                eprintln!(
+                    "DBG   seg {n} {:?} {:?}",
+                    f.header.map(|h| (h.sequence, h.void)),
+                    f.trailer.map(|t| t.sequence)
+                );
+            }
+        }
         for segment in 1..self.frames.len() as u32 {
             self.sort_segment(segment, known);
         }
@@ -336,7 +359,9 @@ impl DeviceRecovery {
 
     /// Contents are lost, and with them tombstones: nothing older on this device can be trusted.
     fn lose_contents(&mut self, sequence: u64) {
-        if std::env::var("SIMDBG").is_ok() { eprintln!("DBG LOSE {sequence}"); }
+        if std::env::var("SIMDBG").is_ok() {
+            eprintln!("DBG LOSE {sequence}");
+        }
         self.bad_contents += 1;
         self.floor = self.floor.max(sequence + 1);
     }

@@ -85,7 +85,9 @@ impl Disk {
                 }
                 IoDone::Written
             }
-            Io::Read { offset, len, .. } => IoDone::Read(bytes::Bytes::copy_from_slice(self.see(offset, len))),
+            Io::Read { offset, len, .. } => {
+                IoDone::Read(bytes::Bytes::copy_from_slice(self.see(offset, len)))
+            }
             Io::Sync { .. } => {
                 if !fails {
                     self.sync(covers);

@@ -57,7 +57,9 @@ impl Version {
     }
 
     fn body_bytes(&self) -> Vec<u8> {
-        (0..u64::from(self.len)).map(|at| crate::testing::mix(self.body << 20 | (at / 8)) as u8 ^ at as u8).collect()
+        (0..u64::from(self.len))
+            .map(|at| crate::testing::mix(self.body << 20 | (at / 8)) as u8 ^ at as u8)
+            .collect()
     }
 }
 
@@ -206,7 +208,13 @@ impl Sim {
                 self.complete_some();
             }
         }
-        let put = self.store.put_extents(key_hash(key), &key.to_le_bytes(), &version.head_bytes(), &written, &mut out);
+        let put = self.store.put_extents(
+            key_hash(key),
+            &key.to_le_bytes(),
+            &version.head_bytes(),
+            &written,
+            &mut out,
+        );
         self.perform(out);
         self.note_put(key, version, put);
     }
@@ -230,7 +238,13 @@ impl Sim {
     }
 
     fn note(&mut self, key: u64, version: Option<Version>) {
-        if std::env::var("SIMKEY").is_ok_and(|k| k == key.to_string()) { eprintln!("DBG note step {} {version:?} at {:?}", self.step, self.store.shared.common.index.get(key_hash(key).into()).map(|l| (l.segment(), l.offset()))); }
+        if std::env::var("SIMKEY").is_ok_and(|k| k == key.to_string()) {
+            eprintln!(
+                "DBG note step {} {version:?} at {:?}",
+                self.step,
+                self.store.shared.common.index.get(key_hash(key).into()).map(|l| (l.segment(), l.offset()))
+            );
+        }
         self.twin.entry(key).or_insert_with(History::empty).values.push((self.step, version));
     }
 
@@ -298,7 +312,9 @@ impl Sim {
             return None;
         };
         let now = self.twin.get(&key).and_then(History::now);
-        let Some(now) = now else { panic!("seed {}: key {key} is back: {:?}", self.seed, String::from_utf8(head)) };
+        let Some(now) = now else {
+            panic!("seed {}: key {key} is back: {:?}", self.seed, String::from_utf8(head))
+        };
         assert_eq!(head, now.head_bytes(), "seed {}: head of key {key} at step {}", self.seed, self.step);
         assert!(body == now.body_bytes(), "seed {}: body of key {key} at step {}", self.seed, self.step);
         Some(now)
@@ -310,7 +326,9 @@ impl Sim {
         let record = match self.store.record(&found.place, bytes) {
             Ok(record) => record,
             Err(why) => {
-                if std::env::var("SIMDBG").is_ok() { eprintln!("DBG step {} key {key} {:?}: {why}", self.step, found.place); }
+                if std::env::var("SIMDBG").is_ok() {
+                    eprintln!("DBG step {} key {key} {:?}: {why}", self.step, found.place);
+                }
                 assert!(!found.verified, "seed {}: key {key}: {why} in a verified record", self.seed);
                 self.store.note_bad(hash, &found.place, &mut out);
                 self.perform(out);
@@ -325,7 +343,14 @@ impl Sim {
                 let places = table.iter().map(|extent| self.store.extent_place(&extent));
                 let held: Option<Vec<At>> = places.map(|place| self.store.at(&place?)).collect();
                 let Some(held) = held else {
-                if std::env::var("SIMDBG").is_ok() { eprintln!("DBG step {} key {key} {:?}: dead extents {:?}", self.step, found.place, table.iter().collect::<Vec<_>>()); }
+                    if std::env::var("SIMDBG").is_ok() {
+                        eprintln!(
+                            "DBG step {} key {key} {:?}: dead extents {:?}",
+                            self.step,
+                            found.place,
+                            table.iter().collect::<Vec<_>>()
+                        );
+                    }
                     self.store.forget(hash, &found.place);
                     return None;
                 };
@@ -457,7 +482,9 @@ impl Sim {
     }
 
     fn is_covered(&self, key: u64) -> bool {
-        self.twin.get(&key).is_some_and(|history| history.since(self.durable).len() == 1 && history.now().is_some())
+        self.twin
+            .get(&key)
+            .is_some_and(|history| history.since(self.durable).len() == 1 && history.now().is_some())
     }
 
     fn reads_well(&mut self, key: u64) -> bool {
@@ -469,9 +496,40 @@ impl Sim {
         if self.faults.moves {
             self.move_devices();
         }
-        if std::env::var("SIMDBG").is_ok() { eprintln!("DBG reopen step {} durable {} begun {:?} old index {:?}", self.step, self.durable, self.begun, (0..KEYS).map(|k| self.store.shared.common.index.get(key_hash(k).into()).map(|l| (l.segment(), l.offset()))).enumerate().collect::<Vec<_>>()); }
+        if std::env::var("SIMDBG").is_ok() {
+            eprintln!(
+                "DBG reopen step {} durable {} begun {:?} old index {:?}",
+                self.step,
+                self.durable,
+                self.begun,
+                (0..KEYS)
+                    .map(|k| self
+                        .store
+                        .shared
+                        .common
+                        .index
+                        .get(key_hash(k).into())
+                        .map(|l| (l.segment(), l.offset())))
+                    .enumerate()
+                    .collect::<Vec<_>>()
+            );
+        }
         self.store = open(&mut self.disks, &self.present, &mut self.rng);
-        if std::env::var("SIMDBG").is_ok() { eprintln!("DBG reopened                                          new index {:?}", (0..KEYS).map(|k| self.store.shared.common.index.get(key_hash(k).into()).map(|l| (l.segment(), l.offset()))).enumerate().collect::<Vec<_>>()); }
+        if std::env::var("SIMDBG").is_ok() {
+            eprintln!(
+                "DBG reopened                                          new index {:?}",
+                (0..KEYS)
+                    .map(|k| self
+                        .store
+                        .shared
+                        .common
+                        .index
+                        .get(key_hash(k).into())
+                        .map(|l| (l.segment(), l.offset())))
+                    .enumerate()
+                    .collect::<Vec<_>>()
+            );
+        }
         (self.begun, self.now) = ((0, 0), 1000);
         for key in 0..KEYS {
             let allowed = self.twin.get(&key).map_or(vec![None], |history| history.since(self.durable));
@@ -529,7 +587,8 @@ fn new_disk(rng: &mut Rng, number: u64) -> Disk {
 }
 
 fn open(disks: &mut [Disk], present: &[usize], rng: &mut Rng) -> Store {
-    let devices: Vec<DeviceToOpen> = present.iter().map(|&at| DeviceToOpen { bytes: disks[at].bytes() }).collect();
+    let devices: Vec<DeviceToOpen> =
+        present.iter().map(|&at| DeviceToOpen { bytes: disks[at].bytes() }).collect();
     let mut recovery = Recovery::new(&devices, config()).unwrap();
     let mut out = Outbox::new();
     recovery.start(&mut out);

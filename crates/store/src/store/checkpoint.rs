@@ -158,7 +158,8 @@ impl Shared {
             };
             if step == Step::WriteAreas {
                 let area = checkpoint.areas[part.device.at()];
-                let writes = device.info.geometry.checkpoint_copies(area).map(|at| self.write_copy(device, part, at));
+                let writes =
+                    device.info.geometry.checkpoint_copies(area).map(|at| self.write_copy(device, part, at));
                 checkpoint.waiting.extend(writes.iter().map(Io::id));
                 out.extend(writes);
             } else {
