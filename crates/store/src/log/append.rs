@@ -227,7 +227,7 @@ impl Log {
         let rest = Gather::new(next, gather.end);
         let data = std::mem::replace(gather, rest).buf;
         let (segment, sequence) = (open.segment, open.sequence);
-        self.write(segment, sequence, start, data, false, out);
+        self.write(segment, sequence, start, data, out);
     }
 
     /// Flushes and ends the piece; what is left of it is given back if nothing was taken behind it.

@@ -143,6 +143,14 @@ struct Open {
     gather: Option<Gather>,
 }
 
+/// A segment whose contents were lost to a failed write.
+#[derive(Debug, Clone, Copy)]
+struct Ruined {
+    segment: u32,
+    /// The first checkpoint that covers the tombstones.
+    after: u64,
+}
+
 /// A write under way.
 #[derive(Debug)]
 struct Write {
@@ -150,8 +158,6 @@ struct Write {
     sequence: u64,
     offset: u32,
     data: Blocks,
-    /// Whether this is the header that takes a segment back.
-    voids: bool,
 }
 
 /// A log as a checkpoint has it.
@@ -168,7 +174,7 @@ pub(crate) struct Covered {
 pub(crate) enum Failure {
     /// To be counted.
     Counted,
-    /// The device can no longer be trusted to forget.
+    /// A sync or a checkpoint: what the device holds is not known any more.
     Fatal,
 }
 
@@ -189,6 +195,7 @@ pub(crate) struct Log {
     /// What is being read of it.
     reclaim: Option<Reclaim>,
     draining: Vec<Draining>,
+    ruined: Vec<Ruined>,
     next_sequence: u64,
     /// Lives before this one have no contents.
     floor_sequence: u64,
@@ -221,6 +228,7 @@ impl Log {
             victim: None,
             reclaim: None,
             draining: Vec::new(),
+            ruined: Vec::new(),
             next_sequence: sequences.next,
             floor_sequence: sequences.floor,
             owed: Vec::new(),
@@ -259,7 +267,7 @@ impl Log {
         self.states[segment as usize] = State::Open;
         self.device.lives.open(segment, sequence, false);
         let header = Header { device: self.device.id, segment, sequence, void: false };
-        self.write(segment, sequence, 0, header.encode(), false, out);
+        self.write(segment, sequence, 0, header.encode(), out);
         let (entries, gather) = (Vec::new(), None);
         self.open = Some(Open { segment, sequence, top: BLOCK_BYTES, data_bytes: 0, entries, gather });
         self.pay_owed();
@@ -286,22 +294,14 @@ impl Log {
             &self.device.geometry,
         );
         debug_assert!(contents_offset >= open.top);
-        self.write(segment, sequence, contents_offset, run, false, out);
+        self.write(segment, sequence, contents_offset, run, out);
         self.states[segment as usize] = State::Sealed(Sealed { sequence, contents_offset, data_bytes });
         self.sealed.push_back(segment);
         self.unsettled.insert(segment, entries);
         (self.dirty, self.sealed_since_checkpoint) = (true, true);
     }
 
-    fn write(
-        &mut self,
-        segment: u32,
-        sequence: u64,
-        offset: u32,
-        data: BlockBuf,
-        voids: bool,
-        out: &mut Outbox,
-    ) {
+    fn write(&mut self, segment: u32, sequence: u64, offset: u32, data: BlockBuf, out: &mut Outbox) {
         let data = data.freeze();
         let id = self.device.new_io();
         let start = self.device.geometry.segment_start(segment);
@@ -310,7 +310,7 @@ impl Log {
         self.common.in_flight_bytes.fetch_add(len, Relaxed);
         self.common.written_bytes.fetch_add(len, Relaxed);
         self.device.writes.fetch_add(1, Relaxed);
-        self.writes.insert(id, Write { segment, sequence, offset, data: data.clone(), voids });
+        self.writes.insert(id, Write { segment, sequence, offset, data: data.clone() });
         out.push(Io::Write { id, device: self.device.index, offset: start + u64::from(offset), data });
     }
 
@@ -331,11 +331,12 @@ impl Log {
         if !self.device.is_retired() {
             self.give_up_segment(write, out);
         }
-        Err(if write.voids { Failure::Fatal } else { Failure::Counted })
+        Err(Failure::Counted)
     }
 
-    /// A write failed, so nothing of that life is trusted any more, and the header is overwritten to say so for
-    /// later runs. No checkpoint completes before that; if it fails too, the device has to go.
+    /// A write failed, so nothing of that life is trusted any more. What it superseded gets tombstones; once a
+    /// checkpoint covers these, the header is overwritten, so that the next start need not take the segment
+    /// for one that lost its contents.
     fn give_up_segment(&mut self, write: &Write, out: &mut Outbox) {
         let segment = write.segment;
         if self.states[segment as usize] == State::Unusable {
@@ -348,7 +349,8 @@ impl Log {
         let entries = open.or_else(|| self.unsettled.remove(&segment)).unwrap_or_default();
         let number = self.device.base + segment;
         self.common.index.sweep(|location| location.segment() == number);
-        self.void(segment, out);
+        let after = self.common.checkpoint_begun.load(SeqCst) + 1;
+        self.ruined.push(Ruined { segment, after });
         self.keep_superseding(write.sequence, &entries, out);
     }
 
@@ -368,11 +370,18 @@ impl Log {
         }
     }
 
-    /// Ends the contents of a segment on the device.
+    /// Ends the contents of ruined segments, as far as a checkpoint covers their tombstones.
+    fn void_ruined(&mut self, done: u64, out: &mut Outbox) {
+        let ready: Vec<Ruined> = self.ruined.extract_if(.., |ruined| ruined.after <= done).collect();
+        for ruined in ready {
+            self.void(ruined.segment, out);
+        }
+    }
+
     fn void(&mut self, segment: u32, out: &mut Outbox) {
         let sequence = self.take_sequence();
         let header = Header::void(self.device.id, segment, sequence);
-        self.write(segment, sequence, 0, header.encode(), true, out);
+        self.write(segment, sequence, 0, header.encode(), out);
         self.dirty = true;
     }
 
@@ -494,6 +503,7 @@ impl Log {
         self.free.clear();
         self.sealed.clear();
         self.draining.clear();
+        self.ruined.clear();
         self.owed.clear();
         self.unsettled.clear();
         (self.open, self.reclaim, self.owed_clear, self.dirty) = (None, None, false, false);

@@ -252,6 +252,7 @@ impl Log {
     /// Frees what nothing keeps any more, and takes the next segment back if that is not enough.
     pub(crate) fn upkeep(&mut self, out: &mut Outbox) {
         let done = self.common.checkpoint_done.load(SeqCst);
+        self.void_ruined(done, out);
         let lives = std::sync::Arc::clone(&self.device.lives);
         for draining in
             self.draining.extract_if(.., |it| it.after <= done && may_reuse(lives.readers(it.segment)))

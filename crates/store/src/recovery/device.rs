@@ -301,25 +301,6 @@ impl DeviceRecovery {
             return;
         };
         self.floor = known.floor;
-        if std::env::var("SIMDBG").is_ok() {
-            for (a, c) in &self.checkpoints {
-                eprintln!(
-                    "DBG ck {:?} {a:?} number {} seqs {:?} open {:?} owed {:?}",
-                    self.index,
-                    c.number,
-                    c.sequences,
-                    c.open.as_ref().map(|o| (o.segment, o.sequence, o.entries.len())),
-                    c.owed.len()
-                );
-            }
-            for (n, f) in self.frames.iter().enumerate() {
-                eprintln!(
-                    "DBG   seg {n} {:?} {:?}",
-                    f.header.map(|h| (h.sequence, h.void)),
-                    f.trailer.map(|t| t.sequence)
-                );
-            }
-        }
         for segment in 1..self.frames.len() as u32 {
             self.sort_segment(segment, known);
         }
@@ -359,9 +340,6 @@ impl DeviceRecovery {
 
     /// Contents are lost, and with them tombstones: nothing older on this device can be trusted.
     fn lose_contents(&mut self, sequence: u64) {
-        if std::env::var("SIMDBG").is_ok() {
-            eprintln!("DBG LOSE {sequence}");
-        }
         self.bad_contents += 1;
         self.floor = self.floor.max(sequence + 1);
     }
