@@ -196,4 +196,8 @@ async fn drained(worker: &Rc<Worker>) {
     if worker.busy.get() > 0 {
         tracing::warn!(unfinished = worker.busy.get(), "the drain limit passed; requests in flight are cut");
     }
+    // What the store has asked of this thread's queue is nobody else's to answer.
+    while !worker.disk.is_idle() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
 }

@@ -8,7 +8,7 @@
 pub mod keep;
 pub mod open;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -63,6 +63,8 @@ struct Inner {
     queue: RefCell<Box<dyn Queue>>,
     waiting: RefCell<HashMap<Token, oneshot::Sender<Completion>>>,
     room: Notify,
+    /// Requests of the store that this thread is carrying out.
+    carrying: Cell<usize>,
 }
 
 /// Why bytes could not be read.
@@ -116,6 +118,7 @@ impl Disk {
             queue: RefCell::new(queue),
             waiting: RefCell::default(),
             room: Notify::new(),
+            carrying: Cell::new(0),
         });
         tokio::task::spawn_local(reap(Rc::downgrade(&inner), ready));
         Ok(Self { inner })
@@ -127,12 +130,23 @@ impl Disk {
         &self.inner.disks
     }
 
-    /// Carries out what the store asks for, and what it asks for then, without waiting.
+    /// Carries out what the store asks for, and what it asks for then, without waiting. The thread must not end
+    /// before [`Self::is_idle`]: the store waits for every answer.
     pub fn carry_out(&self, requests: Outbox) {
         for request in requests {
             let disk = self.clone();
-            tokio::task::spawn_local(async move { disk.carry_out_one(request).await });
+            disk.inner.carrying.set(disk.inner.carrying.get() + 1);
+            tokio::task::spawn_local(async move {
+                disk.carry_out_one(request).await;
+                disk.inner.carrying.set(disk.inner.carrying.get() - 1);
+            });
         }
+    }
+
+    /// Whether no request of the store is being carried out.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.inner.carrying.get() == 0
     }
 
     async fn carry_out_one(&self, request: Io) {
