@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use testkit::{Run, Tidegate};
+use testkit::{Run, Tidegate, eventually};
 
 /// Runs `tidegate check` on this text.
 fn check(text: &str) -> Run {
@@ -112,7 +112,9 @@ fn help_and_version_are_there() {
 #[test]
 fn the_start_says_what_to_try() {
     let tidegate = Tidegate::forward().start();
-    let said =
-        std::fs::read_to_string(tidegate.home().join("stdout")).unwrap_or_default() + &tidegate.stderr();
-    assert!(said.contains("curl") && said.contains(&tidegate.address().to_string()), "{said}");
+    eventually("a line to try is printed", || {
+        let printed = std::fs::read_to_string(tidegate.home().join("stdout")).unwrap_or_default();
+        let said = printed + &tidegate.stderr();
+        (said.contains("curl") && said.contains(&tidegate.address().to_string())).then_some(())
+    });
 }

@@ -1,6 +1,6 @@
 //! More objects than memory holds, more than the store holds, and one larger than most.
 
-use testkit::{Tidegate, proportional_set_kib};
+use testkit::{Tidegate, eventually, proportional_set_kib};
 
 use crate::{get, get_all, sized_origin, targets};
 
@@ -25,12 +25,23 @@ fn ten_thousand_objects_more_than_the_store_holds() {
             scope.spawn(move || get_all(tidegate, part));
         }
     });
-    // The newest are there, the oldest gave way, and all of it is right.
-    let newest = get(&tidegate, objects.last().unwrap());
-    let kept = objects.iter().rev().step_by(97).filter(|target| get(&tidegate, target)).count();
-    assert!(newest && kept > 10, "newest {newest}, kept {kept} of a sample of {}", objects.len() / 97);
+    // At most 43 of 100 can be there. Reclaim that is behind may cost some, and looking must not change it.
+    let sample: Vec<_> = objects.iter().rev().step_by(97).collect();
+    let kept = sample.iter().filter(|target| is_kept(&tidegate, target)).count();
+    assert!(kept * 4 > sample.len(), "{kept} of {} are kept", sample.len());
+    eventually("a new object finds room", || get(&tidegate, "/new-13000").then_some(()));
     assert!(tidegate.metrics().sum("tidegate_store_objects") <= 7700.0);
     assert_eq!(tidegate.metrics().sum("tidegate_checksum_failures_total"), 0.0);
+}
+
+/// Whether the cache has it, without letting it ask the origin.
+fn is_kept(tidegate: &Tidegate, target: &str) -> bool {
+    let ask = testkit::Ask::get(target).field("Cache-Control", "only-if-cached");
+    let response = tidegate.ask(ask);
+    if response.status() == 200 {
+        testkit::Pattern::of(target).compare(&response.body, 0);
+    }
+    response.status() == 200
 }
 
 #[test]
@@ -38,7 +49,8 @@ fn large_objects_beyond_the_store_give_way_too() {
     let origin = sized_origin();
     let tidegate = Tidegate::reverse(&origin).memory("1MiB").store("96MiB").start();
     get_all(&tidegate, &targets(60, 5_000_000));
-    assert!(get(&tidegate, "/59-5000000"));
+    // While reclaim is behind, the store declines; it comes to terms with a flood in the end.
+    eventually("a new object finds room", || get(&tidegate, "/new-5000000").then_some(()));
 }
 
 #[test]

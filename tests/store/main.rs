@@ -56,6 +56,22 @@ fn get_all(tidegate: &Tidegate, targets: &[String]) -> usize {
     targets.iter().filter(|target| get_on(&mut client, target)).count()
 }
 
+/// Reads the body of `target` and compares every byte that comes; says whether all of it came.
+#[track_caller]
+fn right_until_broken(client: &mut testkit::Client, target: &str) -> bool {
+    let (mut at, end) = (0, size(target));
+    while at < end {
+        match client.try_some((end - at) as usize) {
+            Ok(bytes) if !bytes.is_empty() => {
+                Pattern::of(target).compare(&bytes, at);
+                at += bytes.len() as u64;
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// `count` targets of this size.
 fn targets(count: usize, size: u64) -> Vec<String> {
     (0..count).map(|number| format!("/{number}-{size}")).collect()

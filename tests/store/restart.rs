@@ -177,15 +177,8 @@ fn hammer(mut client: Client, seed: u64) {
         }
         let Ok(head) = client.try_head() else { return };
         assert_eq!(head.status(), 200, "{target}: {head:?}");
-        let mut at = 0;
-        while at < crate::size(&target) {
-            match client.try_some((crate::size(&target) - at) as usize) {
-                Ok(bytes) if !bytes.is_empty() => {
-                    Pattern::of(&target).compare(&bytes, at);
-                    at += bytes.len() as u64;
-                }
-                _ => return,
-            }
+        if !crate::right_until_broken(&mut client, &target) {
+            return;
         }
     }
 }
