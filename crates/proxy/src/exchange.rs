@@ -5,7 +5,9 @@
 //! the connection goes on only if both message bodies ended where their framing said. No header is looked at here and
 //! no byte is moved.
 
+use std::cell::Cell;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -61,13 +63,15 @@ pub struct Outcome {
     pub complete: bool,
     /// Whether the end of the connection is what ends the response.
     pub ends_connection: bool,
+    /// Who answered, if an origin did.
+    pub origin: Option<SocketAddr>,
 }
 
 impl Outcome {
     /// A response that went out whole.
     #[must_use]
     pub fn new(status: u16, result: RequestResult) -> Self {
-        Self { status, result, reason: None, body_bytes: 0, complete: true, ends_connection: false }
+        Self { status, result, reason: None, body_bytes: 0, complete: true, ends_connection: false, origin: None }
     }
 
     /// With a reason.
@@ -92,6 +96,8 @@ pub struct Exchange<'x> {
     pub body: Option<Inbound>,
     /// What was received behind the head: for a tunnel, its first bytes.
     pub behind: &'x [u8],
+    /// Who answered, if an origin did.
+    pub origin: Cell<Option<SocketAddr>>,
 }
 
 /// A request that has been begun.
@@ -159,8 +165,9 @@ async fn in_full(worker: &Rc<Worker>, client: &Client, request: Request<'_>, beh
     let request = &request;
     let _occupied = worker.occupied();
     let body = inbound(worker, request, behind);
-    let mut exchange = Exchange { worker, client, request, body, behind };
-    let outcome = exchange.answer().await;
+    let mut exchange = Exchange { worker, client, request, body, behind, origin: Cell::new(None) };
+    let mut outcome = exchange.answer().await;
+    outcome.origin = exchange.origin.get();
     account(worker, client, Some(request), &outcome, request.started);
     if !outcome.complete {
         client.socket.abort_on_close();
@@ -376,7 +383,7 @@ pub fn account(
         body_bytes: outcome.body_bytes,
         result: outcome.result,
         reason: outcome.reason,
-        origin: None,
+        origin: outcome.origin,
         referer: field("referer"),
         user_agent: field("user-agent"),
         content_type: None,

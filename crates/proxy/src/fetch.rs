@@ -5,6 +5,8 @@
 //! `semantics` allows, and whoever waits for it is told at once when it is not; the connection goes back to the pool
 //! only after a body that ended where its framing said.
 
+use std::cell::Cell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -70,6 +72,8 @@ struct Query<'q> {
     why: Forward,
     /// The hash that was looked up.
     hash: KeyHash,
+    /// Where to note who answered.
+    origin: &'q Cell<Option<SocketAddr>>,
 }
 
 /// Fetches for this client and for all who wait.
@@ -93,6 +97,7 @@ pub async fn lead(
         endpoints,
         why,
         hash: found.hash,
+        origin: &x.origin,
     };
     match settle(&query, ticket, stale.map(|s| s.0)).await {
         Settled::Ready(response, serving) => match hit::serve(x, &response, &serving).await {
@@ -137,6 +142,7 @@ pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
             endpoints,
             why: Forward::Stale,
             hash,
+            origin: &Cell::new(None),
         };
         if let Settled::Failed(error) = settle(&query, ticket, Some(stale)).await {
             tracing::debug!(%error, "background validation failed; the stored response stays");
@@ -200,7 +206,9 @@ async fn ask_origin(query: &Query<'_>, stale: Option<&Response>) -> Result<Answe
     let head = request_head(query.worker, query.request, Conditions::Own(validators), Outgoing::None);
     let client = query.client.map(|client| (client, query.request.head.version));
     let ask_for = Ask { endpoints: &query.endpoints, head: &head, body: None, replayable: true, client };
-    ask(query.worker, query.watch, ask_for).await
+    let answer = ask(query.worker, query.watch, ask_for).await?;
+    query.origin.set(Some(answer.connection.address));
+    Ok(answer)
 }
 
 /// A full answer: may it be stored, and how does it come?
@@ -485,6 +493,7 @@ pub async fn pass(x: &mut Exchange<'_>, answer: Answer, why: Forward, detail: Op
         Ok(read) => read,
         Err(error) => return x.made(&Made::origin(&error)).await,
     };
+    x.origin.set(Some(answer.connection.address));
     invalidate::after(x, &head);
     let outgoing = outgoing(&body, x.is_chunking());
     let status = CacheStatus { detail, ..CacheStatus::forwarded(Forwarded::because(why)) };

@@ -20,6 +20,7 @@ pub async fn connect(x: &mut Exchange<'_>) -> Outcome {
         Ok(connection) => connection,
         Err(error) => return x.made(&Made::origin(&error)).await,
     };
+    x.origin.set(Some(connection.address));
     let mut head = b"HTTP/1.1 200 Connection Established\r\n".to_vec();
     respond::write_via(&mut head, x.request.head.version, &x.worker.shared.pseudonym);
     head.extend_from_slice(b"Cache-Status: ");
@@ -38,6 +39,7 @@ pub async fn upgrade(x: &mut Exchange<'_>) -> Outcome {
         Ok(answer) => answer,
         Err(error) => return x.made(&Made::origin(&error)).await,
     };
+    x.origin.set(Some(answer.connection.address));
     let (status, head, head_len) = match accepted(x, answer.window.filled()) {
         Ok(Some(accepted)) => accepted,
         Ok(None) => return fetch::pass(x, answer, Forward::Bypass, Some("upgrade-declined")).await,

@@ -21,6 +21,7 @@ pub mod foreign;
 pub mod format;
 pub mod geometry;
 mod index;
+pub mod inspect;
 pub mod io;
 pub mod lease;
 mod log;

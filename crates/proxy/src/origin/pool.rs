@@ -24,12 +24,15 @@ pub struct Connection {
     pub socket: Socket,
     /// Whom it leads to.
     pub endpoint: Rc<Endpoint>,
+    /// At which address.
+    pub address: SocketAddr,
     /// Whether an earlier request was answered on it.
     pub reused: bool,
 }
 
 struct Idle {
     socket: Socket,
+    address: SocketAddr,
     since: Instant,
 }
 
@@ -54,9 +57,9 @@ impl Pool {
     /// # Errors
     /// Why none could be made.
     pub async fn connection(&self, endpoint: &Rc<Endpoint>, watch: &Watch) -> Result<Connection, OriginError> {
-        while let Some(socket) = self.newest_idle(endpoint) {
+        while let Some(Idle { socket, address, .. }) = self.newest_idle(endpoint) {
             if is_quiet(&socket).await {
-                return Ok(Connection { socket, endpoint: Rc::clone(endpoint), reused: true });
+                return Ok(Connection { socket, endpoint: Rc::clone(endpoint), address, reused: true });
             }
         }
         self.new_connection(endpoint, watch).await
@@ -72,8 +75,8 @@ impl Pool {
         watch: &Watch,
     ) -> Result<Connection, OriginError> {
         let attempt = watch.within(self.connect_limit, self.open(endpoint));
-        let socket = attempt.await.map_err(|_elapsed| OriginError::ConnectTimeout)??;
-        Ok(Connection { socket, endpoint: Rc::clone(endpoint), reused: false })
+        let (socket, address) = attempt.await.map_err(|_elapsed| OriginError::ConnectTimeout)??;
+        Ok(Connection { socket, endpoint: Rc::clone(endpoint), address, reused: false })
     }
 
     /// Takes back a connection whose last response has ended where its framing said.
@@ -84,7 +87,7 @@ impl Pool {
             kept.pop_front();
         }
         if self.keep > 0 {
-            kept.push_back(Idle { socket: connection.socket, since: now });
+            kept.push_back(Idle { socket: connection.socket, address: connection.address, since: now });
         }
     }
 
@@ -99,16 +102,16 @@ impl Pool {
         self.resolver.sweep(now);
     }
 
-    fn newest_idle(&self, endpoint: &Rc<Endpoint>) -> Option<Socket> {
-        Some(self.idle.borrow_mut().get_mut(endpoint)?.pop_back()?.socket)
+    fn newest_idle(&self, endpoint: &Rc<Endpoint>) -> Option<Idle> {
+        self.idle.borrow_mut().get_mut(endpoint)?.pop_back()
     }
 
     /// Tries the addresses in the order that the resolver prefers.
-    async fn open(&self, endpoint: &Endpoint) -> Result<Socket, OriginError> {
+    async fn open(&self, endpoint: &Endpoint) -> Result<(Socket, SocketAddr), OriginError> {
         let mut last = None;
         for address in self.resolver.addresses(endpoint).await? {
             match connect(address).await {
-                Ok(socket) => return Ok(socket),
+                Ok(socket) => return Ok((socket, address)),
                 Err(error) => last = Some(error),
             }
         }
