@@ -41,13 +41,7 @@ impl Cache {
     }
 
     /// The object under `key`, from memory or from the store.
-    pub async fn find(
-        &self,
-        disk: &Disk,
-        hash: KeyHash,
-        key: &[u8],
-        policy: &Policy,
-    ) -> Option<Arc<Object>> {
+    pub async fn find(&self, disk: &Disk, hash: KeyHash, key: &[u8], policy: &Policy) -> Option<Arc<Object>> {
         if let Some(object) = self.memory.get(hash, key) {
             return Some(object);
         }
@@ -144,7 +138,11 @@ impl Cache {
             }
             store::Body::Extents(extents) => {
                 let extents = extents.iter().map(|at| DeviceExtent::new(at, verified)).collect();
-                Ok(Body::Device(DeviceBody { length: record.body_len(), extents, noted: Once::new(verified) }))
+                Ok(Body::Device(DeviceBody {
+                    length: record.body_len(),
+                    extents,
+                    noted: Once::new(verified),
+                }))
             }
         }
     }

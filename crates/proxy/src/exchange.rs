@@ -71,7 +71,15 @@ impl Outcome {
     /// A response that went out whole.
     #[must_use]
     pub fn new(status: u16, result: RequestResult) -> Self {
-        Self { status, result, reason: None, body_bytes: 0, complete: true, ends_connection: false, origin: None }
+        Self {
+            status,
+            result,
+            reason: None,
+            body_bytes: 0,
+            complete: true,
+            ends_connection: false,
+            origin: None,
+        }
     }
 
     /// With a reason.
@@ -181,9 +189,9 @@ fn inbound(worker: &Rc<Worker>, request: &Request<'_>, behind: &[u8]) -> Option<
     let framing = match request.body {
         RequestBody::None | RequestBody::Length(0) => return None,
         RequestBody::Length(length) => Framing::Length(length),
-        RequestBody::Chunked => Framing::Chunked(Box::new(wire::chunked::ChunkedDecoder::new(
-            &worker.shared.wire_limits,
-        ))),
+        RequestBody::Chunked => {
+            Framing::Chunked(Box::new(wire::chunked::ChunkedDecoder::new(&worker.shared.wire_limits)))
+        }
     };
     let mut window = worker.buffers.window();
     window.append(behind);
@@ -204,15 +212,15 @@ impl Exchange<'_> {
         if !self.request.may_use_stored() {
             return fetch::alone(self, Forward::Method, None).await;
         }
-        self.from_cache().await
+        self.through_cache().await
     }
 
     /// `GET` and `HEAD`: from the cache if it may be, else from whoever fetches it, else from the origin.
-    async fn from_cache(&mut self) -> Outcome {
+    async fn through_cache(&mut self) -> Outcome {
         let mut collapsed = false;
         for _ in 0..ROUNDS {
             let found = lookup::find(self.worker, self.request).await;
-            match self.from_stored(&found, collapsed).await {
+            match self.serve_stored(&found, collapsed).await {
                 ControlFlow::Break(outcome) => return outcome,
                 ControlFlow::Continue((why, stale)) => {
                     if self.request.traits.only_if_cached() {
@@ -221,7 +229,7 @@ impl Exchange<'_> {
                     if !self.may_share(&found) {
                         return fetch::alone(self, why, stale).await;
                     }
-                    match self.from_fill(&found, why, stale).await {
+                    match self.share_fetch(&found, why, stale).await {
                         ControlFlow::Break(outcome) => return outcome,
                         ControlFlow::Continue(()) => collapsed = true,
                     }
@@ -232,7 +240,7 @@ impl Exchange<'_> {
     }
 
     /// Serves what was found, if it may be served; otherwise says why not, and what there is to validate.
-    async fn from_stored(
+    async fn serve_stored(
         &mut self,
         found: &Found,
         collapsed: bool,
@@ -272,7 +280,7 @@ impl Exchange<'_> {
     }
 
     /// Joins the fetch that is under way, or leads one.
-    async fn from_fill(
+    async fn share_fetch(
         &mut self,
         found: &Found,
         why: Forward,

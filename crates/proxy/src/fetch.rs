@@ -413,12 +413,7 @@ enum Meaning {
     Replaced,
 }
 
-fn meaning(
-    query: &Query<'_>,
-    answer: &Answer,
-    old: &Response,
-    times: Times,
-) -> Result<Meaning, OriginError> {
+fn meaning(query: &Query<'_>, answer: &Answer, old: &Response, times: Times) -> Result<Meaning, OriginError> {
     let worker = query.worker;
     let (head, _, head_len) = read_head(worker, answer.window.filled(), query.request.head.method, false)?;
     let complete = old.head.complete();
@@ -487,9 +482,15 @@ pub async fn alone(x: &mut Exchange<'_>, why: Forward, stale: Option<Stale>) -> 
 }
 
 /// Sends an answer on to this client, unstored.
-pub async fn pass(x: &mut Exchange<'_>, answer: Answer, why: Forward, detail: Option<&'static str>) -> Outcome {
+pub async fn pass(
+    x: &mut Exchange<'_>,
+    answer: Answer,
+    why: Forward,
+    detail: Option<&'static str>,
+) -> Outcome {
     let worker = x.worker;
-    let (head, body, head_len) = match read_head(worker, answer.window.filled(), x.request.head.method, false) {
+    let (head, body, head_len) = match read_head(worker, answer.window.filled(), x.request.head.method, false)
+    {
         Ok(read) => read,
         Err(error) => return x.made(&Made::origin(&error)).await,
     };
@@ -548,9 +549,9 @@ fn framing(worker: &Worker, body: ResponseBody) -> Framing {
     match body {
         ResponseBody::None | ResponseBody::Tunnel => Framing::Length(0),
         ResponseBody::Length(n) => Framing::Length(n),
-        ResponseBody::Chunked => Framing::Chunked(Box::new(wire::chunked::ChunkedDecoder::new(
-            &worker.shared.wire_limits,
-        ))),
+        ResponseBody::Chunked => {
+            Framing::Chunked(Box::new(wire::chunked::ChunkedDecoder::new(&worker.shared.wire_limits)))
+        }
         ResponseBody::UntilClose => Framing::UntilClose,
     }
 }
@@ -602,7 +603,7 @@ pub fn request_head(
     let ours = matches!(asked, Conditions::Own(_));
     for field in wire::fields::end_to_end(&request.head.fields) {
         let replaced = ["host", "content-length"].iter().any(|name| field.name.eq_ignore_ascii_case(name));
-        if !replaced && !(ours && is_condition(field.name)) {
+        if !(replaced || ours && is_condition(field.name)) {
             wire::write::field(&mut out, field.name, field.value);
         }
     }

@@ -8,13 +8,13 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use store::At;
+use semantics::Seconds;
 use semantics::cache_status::{CacheStatus, Forward, Forwarded};
 use semantics::multipart::Multipart;
 use semantics::preconditions::{Verdict, evaluate, not_modified_fields};
 use semantics::ranges::{ByteRange, RangeAnswer, ranges, write_content_range, write_unsatisfied_range};
 use semantics::reuse::{Reuse, may_reuse};
-use semantics::Seconds;
+use store::At;
 
 use crate::body::{DRAIN_BYTES, Inbound, Span};
 use crate::buffers::Window;
@@ -100,10 +100,8 @@ pub fn at_once(worker: &Rc<Worker>, client: &Client, request: &Request<'_>) -> A
     let mut scratch = worker.scratch.borrow_mut();
     scratch.clear();
     write_head(&mut scratch, head, age, &CacheStatus::hit(ttl), persistence);
-    let outcome = Outcome {
-        body_bytes: body.len() as u64,
-        ..Outcome::new(head.stored.status, RequestResult::Hit)
-    };
+    let outcome =
+        Outcome { body_bytes: body.len() as u64, ..Outcome::new(head.stored.status, RequestResult::Hit) };
     worker.metrics.body_bytes(Route::Memory, body.len() as u64);
     send_now(client, &mut scratch, body, outcome)
 }
@@ -126,7 +124,9 @@ fn send_now(client: &Client, head: &mut Vec<u8>, body: &[u8], outcome: Outcome) 
     match sent {
         Ok(n) if n == whole => AtOnce::Sent(outcome),
         Ok(n) => AtOnce::Partly(outcome, [head, body].concat().split_off(n)),
-        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => AtOnce::Partly(outcome, [head, body].concat()),
+        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+            AtOnce::Partly(outcome, [head, body].concat())
+        }
         Err(_) => AtOnce::Sent(Outcome { complete: false, ..outcome }),
     }
 }
@@ -494,4 +494,3 @@ pub async fn drain(worker: &Rc<Worker>, client: &Client, mut body: Inbound) -> O
     }
     None
 }
-

@@ -223,13 +223,13 @@ impl<'c> Outbound<'c> {
                     self.means.metrics.user_copied(n as u64);
                     inbound.used(n);
                 }
-                Span::OnSocket(n) => self.from_socket(inbound, from, n, limits).await?,
+                Span::OnSocket(n) => self.move_from_socket(inbound, from, n, limits).await?,
             }
         }
     }
 
     /// Moves `n` payload bytes (`u64::MAX`: until the end) that are next in `from`'s queue.
-    async fn from_socket(
+    async fn move_from_socket(
         &mut self,
         inbound: &mut Inbound,
         from: &Socket,

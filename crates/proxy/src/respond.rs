@@ -30,7 +30,12 @@ pub struct Persistence {
 }
 
 /// Ends a head: the fields that every response carries anew, and the blank line.
-pub fn finish_head(out: &mut Vec<u8>, status: &CacheStatus<'_>, outgoing: Outgoing, persistence: Persistence) {
+pub fn finish_head(
+    out: &mut Vec<u8>,
+    status: &CacheStatus<'_>,
+    outgoing: Outgoing,
+    persistence: Persistence,
+) {
     out.extend_from_slice(b"Cache-Status: ");
     status.write(out);
     out.extend_from_slice(b"\r\n");
@@ -154,7 +159,13 @@ impl Made {
     }
 
     /// Head and body.
-    fn write(&self, now: u64, status: &CacheStatus<'_>, persistence: Persistence, head_only: bool) -> Vec<u8> {
+    fn write(
+        &self,
+        now: u64,
+        status: &CacheStatus<'_>,
+        persistence: Persistence,
+        head_only: bool,
+    ) -> Vec<u8> {
         let reason = wire::write::reason(self.status);
         let body = format!("{} {reason}\n{}\n", self.status, self.sentence);
         let mut out = Vec::with_capacity(512);
@@ -202,7 +213,8 @@ pub async fn refused(worker: &Rc<Worker>, client: &Client, refusal: Refusal, sta
 pub async fn unreadable(worker: &Rc<Worker>, client: &Client, made: &Made, started: Instant) {
     tracing::info!(client = %client.peer, reason = made.word, "request refused");
     let persistence = Persistence { version: Version::Http11, keep: false };
-    let status = CacheStatus { outcome: semantics::cache_status::Outcome::Generated, detail: Some(made.word) };
+    let status =
+        CacheStatus { outcome: semantics::cache_status::Outcome::Generated, detail: Some(made.word) };
     let outcome = send_made(worker, client, made, &status, persistence, false).await;
     crate::exchange::account(worker, client, None, &outcome, started);
 }

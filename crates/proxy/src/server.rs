@@ -77,9 +77,9 @@ pub fn run(settings: Settings, started: impl FnOnce(&Settings, &Started)) -> Res
     let machine = sys::probe::Machine::probe();
     let log = AccessLog::open(&settings.log).map_err(RunError::Log)?;
     let listeners = bind_all(&settings)?;
-    let admin = settings.admin.map(|address| {
-        TcpListener::bind(address).map_err(|source| RunError::Listen { address, source })
-    });
+    let admin = settings
+        .admin
+        .map(|address| TcpListener::bind(address).map_err(|source| RunError::Listen { address, source }));
     let admin = admin.transpose()?;
     let uring = machine.io_uring.is_ok();
     let opened = open(&settings.store, uring)?;
@@ -88,7 +88,11 @@ pub fn run(settings: Settings, started: impl FnOnce(&Settings, &Started)) -> Res
     let keeper = keep::start(Arc::clone(&disks))?;
     let (stop, stopping) = watch::channel(false);
     let told = Started {
-        listen: listeners.iter().map(|of_worker| of_worker.iter().map(|(l, _)| *l).collect()).next().unwrap_or_default(),
+        listen: listeners
+            .iter()
+            .map(|of_worker| of_worker.iter().map(|(l, _)| *l).collect())
+            .next()
+            .unwrap_or_default(),
         admin: admin.as_ref().and_then(|l| l.local_addr().ok()),
         objects: report.objects,
         uring,
@@ -297,8 +301,7 @@ fn status(shared: &Shared, listen: &[Listen]) -> Status {
         errors: d.errors,
         retired: d.retired,
     };
-    let listener =
-        |l: &Listen| ListenerStatus { address: l.address.to_string(), mode: l.mode.word() };
+    let listener = |l: &Listen| ListenerStatus { address: l.address.to_string(), mode: l.mode.word() };
     Status {
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: shared.metrics.started().elapsed().map_or(0, |d| d.as_secs()),

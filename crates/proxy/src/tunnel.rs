@@ -15,7 +15,9 @@ use crate::respond::{self, Made};
 /// Opens a tunnel to the target (RFC 9110 §9.3.6).
 pub async fn connect(x: &mut Exchange<'_>) -> Outcome {
     let endpoints = x.request.endpoints(x.worker, x.client.mode);
-    let Some(endpoint) = endpoints.first() else { return x.made(&Made::origin(&OriginError::NoOrigin)).await };
+    let Some(endpoint) = endpoints.first() else {
+        return x.made(&Made::origin(&OriginError::NoOrigin)).await;
+    };
     let connection = match x.worker.origins.new_connection(endpoint, &x.client.watch).await {
         Ok(connection) => connection,
         Err(error) => return x.made(&Made::origin(&error)).await,
@@ -92,7 +94,8 @@ async fn join(
     if opened.await.is_err() {
         return Outcome { complete: false, ..outcome };
     }
-    let carried = pump::tunnel::join(client, origin, &worker.pipes, &worker.timers, timeouts.tunnel_idle).await;
+    let carried =
+        pump::tunnel::join(client, origin, &worker.pipes, &worker.timers, timeouts.tunnel_idle).await;
     worker.metrics.body_bytes(crate::metrics::Route::Splice, carried.leftward);
     outcome.body_bytes = carried.leftward + early.len() as u64;
     outcome

@@ -9,7 +9,13 @@ use crate::{Side, Socket, Stopped, Watch, settle};
 ///
 /// # Errors
 /// [`Stopped`] by [`Side::To`].
-pub async fn send(to: &Socket, bytes: &[u8], more: bool, watch: &Watch, limit: Duration) -> Result<(), Stopped> {
+pub async fn send(
+    to: &Socket,
+    bytes: &[u8],
+    more: bool,
+    watch: &Watch,
+    limit: Duration,
+) -> Result<(), Stopped> {
     let mut sent = 0;
     while sent < bytes.len() {
         let step = to.when_writable(|_| to.try_send(&[IoSlice::new(&bytes[sent..])], more));

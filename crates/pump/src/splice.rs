@@ -75,8 +75,8 @@ pub async fn drain(
     let mut moved = 0;
     while !pipe.is_empty() {
         let step = to.when_writable(|socket| sys::splice::pipe_to_socket(pipe, socket, usize::MAX, more));
-        moved += settle(watch.within(limit, step).await)
-            .map_err(|why| Stopped::new(Side::To, why, moved))? as u64;
+        moved +=
+            settle(watch.within(limit, step).await).map_err(|why| Stopped::new(Side::To, why, moved))? as u64;
     }
     Ok(moved)
 }

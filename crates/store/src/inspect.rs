@@ -89,7 +89,8 @@ impl Device {
         let trailer = Trailer::decode(&block, geometry).ok()?;
         let same = (trailer.device, trailer.sequence) == (header.device, header.sequence);
         let len = trailer.contents_bytes(geometry);
-        let bytes = if len == 0 { Vec::new() } else { read(start + u64::from(trailer.contents_offset), len)? };
+        let bytes =
+            if len == 0 { Vec::new() } else { read(start + u64::from(trailer.contents_offset), len)? };
         trailer.contents(&bytes, geometry).ok().filter(|_| same)
     }
 

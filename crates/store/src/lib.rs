@@ -11,6 +11,7 @@
 //! Reading order: [`types`], [`geometry`], [`disk`] (the bytes), `index`, [`lease`], `log` (one device's
 //! head), `store` (all together), [`recovery`].
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod block;
 pub mod checksum;

@@ -97,9 +97,7 @@ impl Disks {
 }
 
 fn queue(uring: bool) -> io::Result<Box<dyn Queue>> {
-    if uring
-        && let Ok(ring) = Ring::new(DEPTH)
-    {
+    if uring && let Ok(ring) = Ring::new(DEPTH) {
         return Ok(Box::new(ring));
     }
     Ok(Box::new(Pool::new(DEPTH, POOL_THREADS)?))

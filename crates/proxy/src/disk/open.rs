@@ -9,7 +9,9 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use store::foreign::DETECT_BYTES;
 use store::format::{FormatOptions, format};
-use store::{Config, DeviceId, DeviceToOpen, Geometry, Io, IoDone, IoError, IoId, IoResult, Outbox, Recovery};
+use store::{
+    Config, DeviceId, DeviceToOpen, Geometry, Io, IoDone, IoError, IoId, IoResult, Outbox, Recovery,
+};
 use sys::aligned::{AlignedBuffer, Reader};
 use sys::budget::BufferBudget;
 use sys::device::{Device, create_preallocated};
@@ -202,8 +204,7 @@ fn recover(
     paths: &[PathBuf],
     uring: bool,
 ) -> Result<Opened, OpenFailed> {
-    let config =
-        Config { checkpoint_every: settings.checkpoint.as_millis() as u64, ..Config::default() };
+    let config = Config { checkpoint_every: settings.checkpoint.as_millis() as u64, ..Config::default() };
     let sizes: Vec<_> = devices.iter().map(|d| DeviceToOpen { bytes: d.size_bytes() }).collect();
     let by_path = |error: store::OpenError| OpenFailed::Store(with_paths(&error, paths));
     let mut recovery = Recovery::new(&sizes, config).map_err(by_path)?;

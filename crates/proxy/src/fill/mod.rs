@@ -239,8 +239,15 @@ impl Owner {
     pub fn storable(&self, promised: Arc<Promised>, length: Option<u64>) -> Follower {
         let mut followers = Slab::new();
         let id = followers.insert(0);
-        let follower = Follower { fill: Arc::clone(&self.fill), promised: Arc::clone(&promised), id, offset: 0 };
-        self.turn(State::Waiting(Stream { promised, length, pieces: VecDeque::new(), followers, kept: true }));
+        let follower =
+            Follower { fill: Arc::clone(&self.fill), promised: Arc::clone(&promised), id, offset: 0 };
+        self.turn(State::Waiting(Stream {
+            promised,
+            length,
+            pieces: VecDeque::new(),
+            followers,
+            kept: true,
+        }));
         follower
     }
 

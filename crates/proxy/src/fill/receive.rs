@@ -182,7 +182,8 @@ impl Filling {
     async fn fill_piece(&mut self, owner: &Owner, writer: &mut Writer) -> Result<(), GivenUp> {
         let limit = self.worker.shared.settings.timeouts.origin_body;
         while writer.remaining() > 0 {
-            let span = self.inbound.next(&self.connection.socket, &self.watch, limit).await.map_err(broken)?;
+            let span =
+                self.inbound.next(&self.connection.socket, &self.watch, limit).await.map_err(broken)?;
             let n = match span {
                 Span::End => return Ok(()),
                 Span::InWindow(n) => {

@@ -9,7 +9,12 @@ fn promised() -> Arc<Promised> {
     let now = UnixSeconds(1_000_000);
     let times = Times { requested_at: now, received_at: now };
     let head = Head::from_text(b"HTTP/1.1 200 OK\r\nCache-Control: max-age=9\r\n", times, &Policy::default());
-    Arc::new(Promised { head: Arc::new(head.unwrap()), key: b"k".as_slice().into(), hash: KeyHash(1), variants: None })
+    Arc::new(Promised {
+        head: Arc::new(head.unwrap()),
+        key: b"k".as_slice().into(),
+        hash: KeyHash(1),
+        variants: None,
+    })
 }
 
 fn on_runtime(work: impl Future<Output = ()>) {

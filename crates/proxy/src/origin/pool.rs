@@ -56,7 +56,11 @@ impl Pool {
     ///
     /// # Errors
     /// Why none could be made.
-    pub async fn connection(&self, endpoint: &Rc<Endpoint>, watch: &Watch) -> Result<Connection, OriginError> {
+    pub async fn connection(
+        &self,
+        endpoint: &Rc<Endpoint>,
+        watch: &Watch,
+    ) -> Result<Connection, OriginError> {
         while let Some(Idle { socket, address, .. }) = self.newest_idle(endpoint) {
             if is_quiet(&socket).await {
                 return Ok(Connection { socket, endpoint: Rc::clone(endpoint), address, reused: true });

@@ -5,6 +5,7 @@ use crate::block::{BlockBuf, Blocks};
 use crate::disk::checkpoint::{Checkpoint, Sequences};
 use crate::disk::segment::{Entry, Header, Trailer};
 use crate::disk::superblock::candidates;
+use crate::fingerprint::Fingerprint;
 use crate::lease::Lives;
 use crate::log::{Sealed, State};
 use bytes::Bytes;
@@ -252,7 +253,7 @@ impl DeviceRecovery {
     }
 
     /// Tombstones that the log owed at the last checkpoint.
-    pub(super) fn owed(&self) -> Vec<crate::fingerprint::Fingerprint> {
+    pub(super) fn owed(&self) -> Vec<Fingerprint> {
         let counts = self.checkpoint().filter(|_| !self.void);
         counts.map_or_else(Vec::new, |checkpoint| checkpoint.owed.clone())
     }

@@ -22,7 +22,7 @@ pub(super) struct Rng(u64);
 impl Rng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(1);
-        crate::testing::mix(self.0)
+        testing::mix(self.0)
     }
 
     fn below(&mut self, end: u64) -> u64 {
@@ -57,9 +57,7 @@ impl Version {
     }
 
     fn body_bytes(&self) -> Vec<u8> {
-        (0..u64::from(self.len))
-            .map(|at| crate::testing::mix(self.body << 20 | (at / 8)) as u8 ^ at as u8)
-            .collect()
+        (0..u64::from(self.len)).map(|at| testing::mix(self.body << 20 | (at / 8)) as u8 ^ at as u8).collect()
     }
 }
 
@@ -113,7 +111,7 @@ struct Sim {
 }
 
 fn key_hash(key: u64) -> KeyHash {
-    let [low, high] = [key * 2, key * 2 + 1].map(crate::testing::mix);
+    let [low, high] = [key * 2, key * 2 + 1].map(testing::mix);
     KeyHash(u128::from(low) | u128::from(high) << 64)
 }
 
@@ -300,10 +298,7 @@ impl Sim {
 
     /// Reads the body; checks everything against the twin. Nothing where the store rightly has nothing.
     fn check(&mut self, key: u64, found: &Found, bytes: &[u8]) -> Option<Version> {
-        let read = self.read(key, found, bytes);
-        let Some((head, body)) = read else {
-            return None;
-        };
+        let (head, body) = self.read(key, found, bytes)?;
         let now = self.twin.get(&key).and_then(History::now);
         let Some(now) = now else {
             panic!("seed {}: key {key} is back: {:?}", self.seed, String::from_utf8(head))
@@ -435,9 +430,13 @@ impl Sim {
     }
 
     fn stop_sometimes(&mut self) {
-        if !self.rng.one_in(3) {
-            return;
+        if self.rng.one_in(3) {
+            self.stop();
+            self.crash();
         }
+    }
+
+    fn stop(&mut self) {
         self.held.clear();
         let mut out = Outbox::new();
         self.store.shutdown(&mut out);
@@ -453,7 +452,6 @@ impl Sim {
             assert!(self.disks.iter().all(Disk::is_idle), "seed {}", self.seed);
             self.durable = self.step;
         }
-        self.crash();
     }
 
     /// Keys that must survive: in the index, body alive, and covered by the last checkpoint.

@@ -54,11 +54,43 @@ fn devices_may_come_and_go() {
 /// The proof that the lease check can fail: without the rule, leased bytes do change.
 #[test]
 fn without_the_lease_rule_leased_bytes_change() {
-    crate::testing::LEASES_IGNORED.set(true);
+    testing::LEASES_IGNORED.set(true);
     let caught = (0..40).any(|seed| {
         std::panic::catch_unwind(|| Sim::new(seed, Faults::default()).run(2000)).is_err_and(|why| {
             why.downcast_ref::<String>().is_some_and(|text| text.contains("leased bytes changed"))
         })
     });
     assert!(caught);
+}
+
+/// What `inspect` sees after a clean stop is what the store had: every object intact, under its key.
+#[test]
+fn inspect_sees_what_was_stored() {
+    for seed in 0..20 {
+        let mut sim = Sim::new(seed, Faults::default());
+        sim.run(300);
+        sim.stop();
+        let mut intact = std::collections::HashSet::new();
+        for disk in &sim.disks {
+            let mut read = |at: u64, len: u32| Some(disk.see(at, len).to_vec());
+            let device = inspect::open(disk.bytes(), &mut read).unwrap();
+            for segment in 1..=device.superblock.geometry.segments() {
+                let entries = match device.segment(segment, &mut read) {
+                    inspect::SegmentState::Open(entries) | inspect::SegmentState::Sealed(entries) => entries,
+                    inspect::SegmentState::Free => continue,
+                    inspect::SegmentState::Damaged => panic!("segment {segment}"),
+                };
+                let sequence = device.sequence(segment, &mut read).unwrap();
+                for entry in &entries {
+                    let verdict = device.verify(segment, sequence, entry, &mut read, |record| {
+                        intact.insert(record.key.to_vec());
+                    });
+                    assert!(verdict.is_none_or(|verdict| verdict == inspect::Verdict::Intact), "{verdict:?}");
+                }
+            }
+        }
+        for key in 0..KEYS {
+            assert!(sim.fetch(key).is_none() || intact.contains(&key.to_le_bytes()[..]), "key {key}");
+        }
+    }
 }
