@@ -194,6 +194,8 @@ pub(crate) struct Log {
     victim: Option<u32>,
     /// What is being read of it.
     reclaim: Option<Reclaim>,
+    /// Records of it that will not be carried.
+    doomed: Vec<(Entry, Location)>,
     draining: Vec<Draining>,
     ruined: Vec<Ruined>,
     next_sequence: u64,
@@ -227,6 +229,7 @@ impl Log {
             writes: HashMap::new(),
             victim: None,
             reclaim: None,
+            doomed: Vec::new(),
             draining: Vec::new(),
             ruined: Vec::new(),
             next_sequence: sequences.next,
@@ -504,6 +507,7 @@ impl Log {
         self.sealed.clear();
         self.draining.clear();
         self.ruined.clear();
+        self.doomed.clear();
         self.owed.clear();
         self.unsettled.clear();
         (self.open, self.reclaim, self.owed_clear, self.dirty) = (None, None, false, false);

@@ -141,7 +141,7 @@ impl Log {
             let here = Location::new(number, entry.offset, entry.len, false, elsewhere);
             match self.common.index.get(entry.fingerprint) {
                 Some(now) if now.same_place(here) && now.hits() > 0 => used.push((entry, now)),
-                Some(now) if now.same_place(here) => self.evict(&entry, here),
+                Some(now) if now.same_place(here) => self.doomed.push((entry, here)),
                 _ => {}
             }
         }
@@ -154,13 +154,15 @@ impl Log {
                 true
             }
             None => {
-                self.evict(entry, *now);
+                self.doomed.push((*entry, *now));
                 false
             }
         });
         batches(used, self.common.config.gather_bytes)
     }
 
+    /// Drops what was not carried, in the same breath as the floor is raised: a checkpoint in between would
+    /// promise that an object is gone which was dropped and then removed, and its segment would still count.
     fn evict(&self, entry: &Entry, here: Location) {
         if self.common.index.remove_if(entry.fingerprint, |now| now.same_place(here)).is_some() {
             self.common.evicted.fetch_add(1, Relaxed);
@@ -184,7 +186,7 @@ impl Log {
             let raw = bytes.as_ref().and_then(|bytes| bytes.get(from..from + entry.len as usize));
             let carried = raw.is_some_and(|raw| self.carry_one(segment, sequence, entry, *old, raw, out));
             if !carried {
-                self.evict(entry, *old);
+                self.doomed.push((*entry, *old));
             }
         }
     }
@@ -239,6 +241,9 @@ impl Log {
 
     /// The segment has no contents any more; from here on only readers keep it.
     fn drain(&mut self, segment: u32, sequence: u64, out: &mut Outbox) {
+        for (entry, here) in std::mem::take(&mut self.doomed) {
+            self.evict(&entry, here);
+        }
         self.device.lives.close(segment);
         self.states[segment as usize] = State::Reclaiming;
         self.floor_sequence = self.floor_sequence.max(sequence + 1);
