@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod chaos;
 mod garbage;
 mod idle;
 mod slow_clients;

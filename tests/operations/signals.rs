@@ -1,7 +1,7 @@
 //! SIGTERM drains: what is under way is finished, nothing new begins, the exit code is 0.
 
 use rustix::process::Signal;
-use testkit::{Ask, Client, Origin, Reply, Script, Tidegate, eventually};
+use testkit::{Address, Ask, Client, Origin, Reply, Script, Tidegate, eventually};
 
 /// A transfer that has begun and that the origin holds back.
 fn transfer(origin: &Script, tidegate: &Tidegate) -> (Client, testkit::Upstream, testkit::Head) {
@@ -70,6 +70,27 @@ fn a_hangup_does_not_end_it() {
     tidegate.signal(Signal::HUP);
     client.get("/").expect(200).cache("hit");
     tidegate.get("/").expect(200).cache("hit");
+}
+
+#[test]
+fn a_hangup_brings_the_new_settings() {
+    let origin = Origin::always(Reply::ok("x"));
+    let tidegate = Tidegate::forward().toml("[forward]\nallow = [\"127.0.0.0/8\"]").start();
+    let url = origin.url("/");
+    tidegate.get(&url).expect(200);
+    std::fs::write(tidegate.configuration_path(), "[forward]\nallow = [\"10.0.0.0/8\"]\n").unwrap();
+    tidegate.signal(Signal::HUP);
+    eventually("the new rule holds", || (tidegate.get(&url).status() == 403).then_some(()));
+}
+
+#[test]
+fn a_hangup_with_a_broken_file_changes_nothing() {
+    let origin = Origin::always(Reply::ok("x"));
+    let tidegate = Tidegate::forward().toml("[forward]\nallow = [\"127.0.0.0/8\"]").start();
+    std::fs::write(tidegate.configuration_path(), "[forward]\nalow = []\n").unwrap();
+    tidegate.signal(Signal::HUP);
+    eventually("the mistake is named", || tidegate.stderr().contains("alow").then_some(()));
+    tidegate.get(&origin.url("/")).expect(200);
 }
 
 #[test]

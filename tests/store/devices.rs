@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
-use testkit::{LoopDevice, Origin, SmallFilesystem, Tidegate, have, is_root, not_run};
+use testkit::{LoopDevice, Origin, SmallFilesystem, Tidegate, eventually, have, is_root, not_run};
 
 use crate::{get, get_all, sized_origin, targets};
 
@@ -64,6 +64,53 @@ fn loop_devices_as_raw_disks() {
     Tidegate::run(&["format", &paths[0], &paths[1]]).expect(0);
     let tidegate = Tidegate::reverse(&origin).store_at(&paths[0]).store_at(&paths[1]).start();
     expect_a_working_store(&origin, tidegate);
+}
+
+#[test]
+fn a_disk_with_sectors_of_four_kib() {
+    let test = "store::devices::a_disk_with_sectors_of_four_kib";
+    if !is_root() {
+        return not_run(test, "needs root for loop devices");
+    }
+    let disk = match LoopDevice::with_sectors(128 << 20, 4096) {
+        Ok(disk) => disk,
+        Err(why) => return not_run(test, &why),
+    };
+    let (origin, path) = (sized_origin(), disk.path().display().to_string());
+    Tidegate::run(&["format", &path]).expect(0);
+    expect_a_working_store(&origin, Tidegate::reverse(&origin).store_at(&path).start());
+}
+
+#[test]
+fn without_io_uring_threads_do_the_same() {
+    if !have("strace") {
+        return not_run("store::devices::without_io_uring_threads_do_the_same", "strace is missing");
+    }
+    let origin = sized_origin();
+    let tidegate = Tidegate::reverse(&origin).memory("1MiB").without("io_uring_setup", "EPERM").start();
+    eventually("it says that there is no io_uring", || {
+        tidegate.stdout().contains("by threads").then_some(())
+    });
+    expect_a_working_store(&origin, tidegate);
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_served() {
+    let origin = sized_origin();
+    let tidegate = Tidegate::reverse(&origin).memory("1MiB").start();
+    let objects = mixed();
+    get_all(&tidegate, &objects);
+    tidegate.wait_stored(objects.len() as u64);
+    fs::OpenOptions::new().write(true).open(tidegate.store_path()).unwrap().set_len(20 << 20).unwrap();
+    // Reads end early now. Whatever was being sent may break; nothing wrong is sent, and nothing hangs.
+    for target in &objects {
+        let mut client = tidegate.client();
+        client.send(testkit::Ask::get(target).bytes());
+        if client.try_head().is_ok_and(|head| head.status() == 200) {
+            crate::right_until_broken(&mut client, target);
+        }
+    }
+    tidegate.admin(testkit::Ask::get("/healthz")).expect(200);
 }
 
 /// A file that holds an ext4 filesystem.

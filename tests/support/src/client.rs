@@ -66,6 +66,17 @@ impl Client {
         }
     }
 
+    /// The whole answer to `ask`, if it comes and its body is complete.
+    ///
+    /// # Errors
+    /// What the socket says; [`ErrorKind::UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) for a body cut short.
+    pub fn try_response(&mut self, ask: &Ask) -> std::io::Result<Response> {
+        let head = self.wire.try_head()?;
+        let payload =
+            self.wire.payload(Framing::of_response(&head, &ask.method)).map_err(|(_, error)| error)?;
+        Ok(Response { head, body: payload.bytes, trailers: payload.trailers })
+    }
+
     /// The head of an interim (1xx) response.
     #[track_caller]
     pub fn interim(&mut self) -> Head {
@@ -147,6 +158,11 @@ impl Ask {
     /// A `POST` with a body.
     pub fn post(target: &str, body: &[u8]) -> Ask {
         Ask { body: body.to_vec(), ..Ask::new("POST", target) }
+    }
+
+    /// Whether it is a `HEAD`.
+    pub fn is_head(&self) -> bool {
+        self.method == "HEAD"
     }
 
     /// Adds a field. `Host` replaces the default one.

@@ -19,10 +19,20 @@ impl LoopDevice {
     /// # Errors
     /// Why the system refuses: no permission, no free loop device, no direct I/O.
     pub fn new(bytes: u64) -> Result<LoopDevice, String> {
+        LoopDevice::with_sectors(bytes, 512)
+    }
+
+    /// The same with logical sectors of this size.
+    ///
+    /// # Errors
+    /// As with [`LoopDevice::new`].
+    pub fn with_sectors(bytes: u64, sector_bytes: u32) -> Result<LoopDevice, String> {
         let home = TempDir::new().map_err(|e| e.to_string())?;
         let backing = home.path().join("disk");
         File::create(&backing).and_then(|file| file.set_len(bytes)).map_err(|e| e.to_string())?;
-        let name = run("losetup", &["--find", "--show", "--direct-io=on", &backing.to_string_lossy()])?;
+        let sector = format!("--sector-size={sector_bytes}");
+        let name =
+            run("losetup", &["--find", "--show", "--direct-io=on", &sector, &backing.to_string_lossy()])?;
         Ok(LoopDevice { path: name.trim().into(), _home: home })
     }
 

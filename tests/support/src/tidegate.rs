@@ -32,6 +32,8 @@ pub struct Builder {
     /// The listener and its mode stand in the configuration file, not on the command line.
     reverse_by_file: bool,
     environment: Vec<(String, String)>,
+    /// Each system call of this name fails with this error.
+    failing: Option<(String, String)>,
 }
 
 enum Store {
@@ -106,6 +108,11 @@ impl Tidegate {
     /// Its store file, when it has its own.
     pub fn store_path(&self) -> PathBuf {
         self.home.path().join("store")
+    }
+
+    /// Its configuration file, when it has one.
+    pub fn configuration_path(&self) -> PathBuf {
+        self.home.path().join("tidegate.toml")
     }
 
     /// A new client connection.
@@ -183,6 +190,11 @@ impl Tidegate {
         fs::read_to_string(self.home.path().join("stderr")).unwrap_or_default()
     }
 
+    /// What it wrote to standard output so far.
+    pub fn stdout(&self) -> String {
+        fs::read_to_string(self.home.path().join("stdout")).unwrap_or_default()
+    }
+
     /// Sends a signal.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {
@@ -238,6 +250,7 @@ impl Builder {
             workers: 2,
             reverse_by_file: false,
             environment: Vec::new(),
+            failing: None,
         }
     }
 
@@ -291,6 +304,12 @@ impl Builder {
         self
     }
 
+    /// Lets every system call `call` of the process fail with `error` (`ENOSYS`). Needs `strace`.
+    #[must_use]
+    pub fn without(self, call: &str, error: &str) -> Builder {
+        Builder { failing: Some((call.into(), error.into())), ..self }
+    }
+
     /// Listens on `[::1]` instead of 127.0.0.1.
     #[must_use]
     pub fn ipv6(self) -> Builder {
@@ -340,7 +359,7 @@ impl Builder {
     }
 
     fn spawn(&self, listen: &Reserved, home: &TempDir, admin: SocketAddr) -> Child {
-        let mut command = binary();
+        let mut command = self.program();
         command.arg("serve").args(["--workers", &self.workers.to_string(), "--memory", &self.memory]);
         command.args(["--admin", &admin.to_string()]);
         let mut toml = self.toml.clone();
@@ -361,6 +380,16 @@ impl Builder {
         let stdout = fs::File::create(home.path().join("stdout")).expect("stdout file");
         command.args(&self.arguments).envs(self.environment.iter().cloned());
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).spawn().expect("start tidegate")
+    }
+
+    fn program(&self) -> Command {
+        let Some((call, error)) = &self.failing else { return binary() };
+        let mut command = Command::new("strace");
+        // As a grandchild (-D), so that the process under test keeps the id that we know.
+        command.args(["-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"]);
+        command.args(["-e", &format!("trace={call}"), "-e", &format!("inject={call}:error={error}")]);
+        command.arg(binary().get_program());
+        command
     }
 
     fn store_specs(&self, home: &TempDir) -> Vec<String> {
