@@ -17,7 +17,7 @@ use semantics::validation::{AfterValidation, Freshened, Keep, after_validation, 
 use semantics::{Times, UnixSeconds, VaryNames};
 use store::KeyHash;
 use wire::framing::ResponseBody;
-use wire::{Fields, ResponseHead, Version};
+use wire::{Fields, ResponseHead};
 
 use crate::body::{Framing, Inbound};
 use crate::collapse::{Role, Ticket};
@@ -266,9 +266,8 @@ impl Arrived {
             (None, ResponseBody::Length(n)) => Some(*n),
             (None, _) => None,
         };
-        let via = via_value(head.version, &shared.pseudonym);
         let received_at = times.received_at.0;
-        let text = object::stored_text(head.status, head.reason, &head.fields, length, &via, received_at);
+        let text = object::stored_text(head.status, head.reason, &head.fields, length, received_at);
         Ok(Self {
             head: Head { stored, text: text.into() },
             names: VaryNames::of(&head.fields),
@@ -435,11 +434,10 @@ fn meaning(query: &Query<'_>, answer: &Answer, old: &Response, times: Times) -> 
 fn freshen(query: &Query<'_>, old: &Response, fresh: Freshened<'_>) -> Response {
     let Freshened { fields, stored, keep } = fresh;
     let worker = query.worker;
-    let via = format!("1.1 {}", worker.shared.pseudonym);
     let length = old.body().map(object::Body::length);
     let received_at = stored.received_at.0;
     let reason = wire::write::reason(stored.status).as_bytes();
-    let text = object::stored_text(stored.status, reason, &fields, length, &via, received_at);
+    let text = object::stored_text(stored.status, reason, &fields, length, received_at);
     let head = Arc::new(Head { stored, text: text.into() });
     match keep {
         Keep::Update => keeper::refresh(worker, old, &head),
@@ -641,12 +639,6 @@ pub fn upgrade_head(worker: &Worker, request: &Request<'_>) -> Vec<u8> {
 /// Methods for which a missing length would leave the origin in doubt (RFC 9110 §8.6).
 fn is_usually_with_content(method: &str) -> bool {
     matches!(method, "POST" | "PUT" | "PATCH")
-}
-
-fn via_value(version: Version, pseudonym: &str) -> String {
-    let mut value = Vec::with_capacity(48);
-    semantics::via::write_via(&mut value, version, pseudonym);
-    String::from_utf8_lossy(&value).into_owned()
 }
 
 /// Puts the connection of a bodiless answer back, if it can be used again.

@@ -6,6 +6,7 @@
 use std::io::IoSlice;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use semantics::Seconds;
@@ -15,6 +16,7 @@ use semantics::preconditions::{Verdict, evaluate, not_modified_fields};
 use semantics::ranges::{ByteRange, RangeAnswer, ranges, write_content_range, write_unsatisfied_range};
 use semantics::reuse::{Reuse, may_reuse};
 use store::At;
+use wire::Version;
 
 use crate::body::{DRAIN_BYTES, Inbound, Span};
 use crate::buffers::Window;
@@ -99,7 +101,7 @@ pub fn at_once(worker: &Rc<Worker>, client: &Client, request: &Request<'_>) -> A
         Persistence { version: request.head.version, keep: request.keep_alive && !worker.draining.get() };
     let mut scratch = worker.scratch.borrow_mut();
     scratch.clear();
-    write_head(&mut scratch, head, age, &CacheStatus::hit(ttl), persistence);
+    write_head(worker, &mut scratch, head, age, &CacheStatus::hit(ttl), persistence);
     let outcome =
         Outcome { body_bytes: body.len() as u64, ..Outcome::new(head.stored.status, RequestResult::Hit) };
     worker.metrics.body_bytes(Route::Memory, body.len() as u64);
@@ -133,6 +135,7 @@ fn send_now(client: &Client, head: &mut Vec<u8>, body: &[u8], outcome: Outcome) 
 
 /// Appends the head of a stored response as it goes out now.
 fn write_head(
+    worker: &Worker,
     out: &mut Vec<u8>,
     head: &Head,
     age: Seconds,
@@ -141,7 +144,13 @@ fn write_head(
 ) {
     out.extend_from_slice(&head.text);
     write_age(out, age);
+    write_via(worker, out);
     respond::finish_head(out, status, Outgoing::None, persistence);
+}
+
+/// Appends our `Via`. What is stored came by HTTP/1.1, or is told as if it had.
+pub fn write_via(worker: &Worker, out: &mut Vec<u8>) {
+    respond::write_via(out, Version::Http11, &worker.shared.pseudonym);
 }
 
 /// Appends `Age` (RFC 9111 §5.1).
@@ -185,7 +194,8 @@ async fn whole(
 ) -> Outcome {
     let stored = &response.head.stored;
     let mut head = Vec::with_capacity(response.head.text.len() + 128);
-    write_head(&mut head, &response.head, stored.age(x.request.now), &serving.status, x.persistence());
+    let age = stored.age(x.request.now);
+    write_head(x.worker, &mut head, &response.head, age, &serving.status, x.persistence());
     let length = if x.request.is_head() { 0 } else { body.length() };
     let mut outbound = outbound(x, head, Outgoing::Length(length));
     let sent = async {
@@ -226,6 +236,7 @@ async fn partial(
     }
     wire::write::field_decimal(&mut head, "Content-Length", length);
     write_age(&mut head, response.head.stored.age(x.request.now));
+    write_via(x.worker, &mut head);
     respond::finish_head(&mut head, &serving.status, Outgoing::None, x.persistence());
     let mut outbound = outbound(x, head, Outgoing::Length(length));
     let sent = async {
@@ -279,6 +290,7 @@ async fn not_modified(x: &Exchange<'_>, head: &Head, serving: &Serving) -> Outco
         }
     }
     write_age(&mut out, head.stored.age(x.request.now));
+    write_via(x.worker, &mut out);
     bodiless(x, 304, out, serving).await
 }
 
@@ -309,6 +321,7 @@ async fn unsatisfiable(x: &Exchange<'_>, length: u64, serving: &Serving) -> Outc
     write_unsatisfied_range(&mut value, length);
     wire::write::field(&mut out, "Content-Range", &value);
     wire::write::field_decimal(&mut out, "Content-Length", 0);
+    write_via(x.worker, &mut out);
     bodiless(x, 416, out, serving).await
 }
 
@@ -402,7 +415,25 @@ pub async fn send_extent(
         Ready::Resident(lease) => {
             let source = worker.disk.source(lease.place());
             let (file, offset) = source.ok_or(Unfinished::Source("device-gone"))?;
-            outbound.device(&*file, offset + within, n).await
+            tokio::select! {
+                biased;
+                sent = outbound.device(&*file, offset + within, n) => sent,
+                () = overdue(lease) => Err(Unfinished::Source("lease-recalled")),
+            }
+        }
+    }
+}
+
+/// How long a client may go on taking bytes of a segment that the store wants back.
+const RECALLED_FOR: Duration = Duration::from_secs(30);
+
+/// Waits until the store has wanted a segment back for too long. Looks seldom: most sends end before the first look.
+async fn overdue(lease: &store::Lease) {
+    loop {
+        tokio::time::sleep(RECALLED_FOR / 2).await;
+        if lease.recalled() {
+            tokio::time::sleep(RECALLED_FOR).await;
+            return;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Accepts connections on one listening socket of one worker.
 //!
-//! What must hold: accepting yields to established connections (at most [`ACCEPTS_A_TURN`] at once, overload-facts);
+//! What must hold: accepting yields to established connections (at most [`ACCEPTS_A_TURN`] at once, docs/decisions/0001-runtime.md);
 //! a lack of descriptors pauses it and is reported, it does not spin; it ends when the process drains.
 
 use std::io;

@@ -2,7 +2,7 @@
 //! body is. Also the form in which the head rests in the store.
 //!
 //! What must hold: the head's text is what a client receives, except for the fields that change with each response
-//! (`Age`, `Cache-Status`, `Connection`) and the blank line, which are added when it is sent.
+//! (`Age`, `Via`, `Cache-Status`, `Connection`) and the blank line, which are added when it is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -273,29 +273,24 @@ impl Head {
     }
 }
 
-/// Writes the text of a head that is to be stored: everything end-to-end, our `Via`, the length where it is known, and
-/// a `Date` where the origin sent none (RFC 9110 §6.6.1).
+/// Writes the text of a head that is to be stored: everything end-to-end, the length where it is known, and a `Date`
+/// where the origin sent none (RFC 9110 §6.6.1).
 #[must_use]
 pub fn stored_text(
     status: u16,
     reason: &[u8],
     fields: &Fields<'_>,
     length: Option<u64>,
-    via: &str,
     received_at: u64,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     wire::write::status_line(&mut out, status, reason);
-    for field in wire::fields::end_to_end(fields) {
-        let ours = field.name.eq_ignore_ascii_case("via") && field.value == via.as_bytes();
-        if !ours && !is_per_response(field.name) {
-            wire::write::field(&mut out, field.name, field.value);
-        }
+    for field in wire::fields::end_to_end(fields).filter(|field| !is_per_response(field.name)) {
+        wire::write::field(&mut out, field.name, field.value);
     }
     if !fields.contains("date") {
         wire::write::field(&mut out, "Date", &wire::date::format(received_at));
     }
-    wire::write::field(&mut out, "Via", via.as_bytes());
     if let Some(length) = length {
         wire::write::field_decimal(&mut out, "Content-Length", length);
     }

@@ -52,6 +52,7 @@ async fn stream(
         wire::write::field_decimal(&mut head, "Content-Length", length);
     }
     hit::write_age(&mut head, stored.age(x.request.now));
+    hit::write_via(x.worker, &mut head);
     respond::finish_head(&mut head, &status, outgoing, persistence);
     let code = stored.status;
     let limit = x.worker.shared.settings.timeouts.client_send;

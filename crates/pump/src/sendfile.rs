@@ -1,6 +1,6 @@
 //! Device to socket: the kernel lends the pages of its cache to the socket, no byte enters user memory.
 //!
-//! `sendfile` blocks the whole thread on a page that is not resident (kernel-facts), so the caller has made the range
+//! `sendfile` blocks the whole thread on a page that is not resident (docs/decisions/0002-disk-engine.md), so the caller has made the range
 //! resident before it comes here.
 
 use std::os::fd::AsFd;

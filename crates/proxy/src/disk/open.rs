@@ -14,12 +14,12 @@ use store::{
 };
 use sys::aligned::{AlignedBuffer, Reader};
 use sys::budget::BufferBudget;
-use sys::device::{Device, create_preallocated};
+use sys::device::{Device, Direct, create_preallocated};
 use sys::operation::Operation;
 use sys::queue::{Completion, Queue, Token};
 
 use super::Disks;
-use crate::settings::StoreSettings;
+use crate::settings::{StoreIo, StoreSettings};
 
 /// Why the store cannot be used. The messages say what to do.
 #[derive(Debug, thiserror::Error)]
@@ -209,20 +209,29 @@ fn recover(
     let by_path = |error: store::OpenError| OpenFailed::Store(with_paths(&error, paths));
     let mut recovery = Recovery::new(&sizes, config).map_err(by_path)?;
     let buffers = usize::try_from(settings.buffers).unwrap_or(usize::MAX);
-    // The machine comes out of recovery; until then a store-less value would be needed only for its queue.
     let mut driver = Driver::new(&devices, uring).map_err(OpenFailed::Queue)?;
     let mut out = Outbox::new();
     recovery.start(&mut out);
     driver.run(out, &mut |id, result, out| recovery.complete(id, result, out)).map_err(OpenFailed::Queue)?;
     let (store, report) = recovery.into_store().map_err(by_path)?;
-    let disks = Disks {
-        store: Arc::new(store),
-        devices,
-        budget: BufferBudget::new(buffers, buffers / 2),
-        io: settings.io,
-        uring,
-    };
+    let io = safe_reads(settings.io, &devices, paths);
+    let disks =
+        Disks { store: Arc::new(store), devices, budget: BufferBudget::new(buffers, buffers / 2), io, uring };
     Ok(Opened { disks, report })
+}
+
+/// Where a filesystem refuses O_DIRECT the log goes through the page cache, and a page lent by `sendfile` would change
+/// under a slow client when its segment is used again: there, bodies are read into memory of our own.
+fn safe_reads(asked: StoreIo, devices: &[Device], paths: &[PathBuf]) -> StoreIo {
+    let refusing = devices.iter().zip(paths).find(|(device, _)| device.direct() != Direct::Used);
+    if let (StoreIo::PageCache, Some((_, path))) = (asked, refusing) {
+        tracing::warn!(
+            path = %path.display(),
+            "the filesystem refuses O_DIRECT: bodies are read into memory instead of lent by sendfile"
+        );
+        return StoreIo::Direct;
+    }
+    asked
 }
 
 /// Carries out requests on the calling thread until none is left: for start-up, when nothing else runs.
