@@ -6,6 +6,7 @@ mod bodies;
 mod errors;
 mod fields;
 mod interim;
+mod mixed;
 mod persistence;
 mod retry;
 mod targets;

@@ -167,6 +167,13 @@ impl Response {
         self
     }
 
+    /// Fails the test unless the status is one of these.
+    #[track_caller]
+    pub fn expect_one_of(self, statuses: &[u16]) -> Response {
+        assert!(statuses.contains(&self.status()), "{self:?}");
+        self
+    }
+
     /// Fails the test unless the body is exactly `body`.
     #[track_caller]
     pub fn with_body(self, body: impl AsRef<[u8]>) -> Response {
