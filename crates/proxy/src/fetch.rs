@@ -257,7 +257,9 @@ impl Arrived {
             }
             NotStored::Declined(why.word())
         })?;
-        if matches!(body, ResponseBody::Length(n) if n > shared.settings.limits.object_bytes) {
+        // One object that pushes out nearly all others is not worth having.
+        let most = shared.settings.limits.object_bytes.min(shared.disks.capacity_bytes / 4 * 3);
+        if matches!(body, ResponseBody::Length(n) if n > most) {
             return Err(NotStored::Declined("too-large"));
         }
         let (whole, body_len) = whole_body(&received[head_len..], &body, &shared.wire_limits).unzip();

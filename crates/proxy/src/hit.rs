@@ -488,22 +488,26 @@ async fn make_ready(worker: &Rc<Worker>, extent: &DeviceExtent) -> Result<Ready,
     Ok(ready)
 }
 
-/// Makes the bytes of a place ready that are known to be good.
+async fn ready_place(worker: &Rc<Worker>, place: &store::Place) -> Result<Ready, ReadFailed> {
+    match worker.shared.cache.store.at(place).ok_or(ReadFailed::Gone)? {
+        At::Buffered(bytes) => Ok(Ready::Bytes(bytes)),
+        At::Device(lease) => ready_lease(worker, lease).await,
+    }
+}
+
+/// Makes leased bytes ready that are known to be good.
 ///
 /// # Errors
 /// [`ReadFailed`].
-pub async fn ready_place(worker: &Rc<Worker>, place: &store::Place) -> Result<Ready, ReadFailed> {
+pub async fn ready_lease(worker: &Rc<Worker>, lease: store::Lease) -> Result<Ready, ReadFailed> {
     let disk = &worker.disk;
-    match worker.shared.cache.store.at(place).ok_or(ReadFailed::Gone)? {
-        At::Buffered(bytes) => Ok(Ready::Bytes(bytes)),
-        At::Device(lease) if disk.disks().io == StoreIo::Direct => disk.read(&lease).await.map(Ready::Bytes),
-        At::Device(lease) => {
-            if !disk.is_resident(place) {
-                disk.load(&lease).await?;
-            }
-            Ok(Ready::Resident(lease))
-        }
+    if disk.disks().io == StoreIo::Direct {
+        return disk.read(&lease).await.map(Ready::Bytes);
     }
+    if !disk.is_resident(lease.place()) {
+        disk.load(&lease).await?;
+    }
+    Ok(Ready::Resident(lease))
 }
 
 /// Throws away what is left of a request body; `None` when it is too much or does not come.

@@ -86,8 +86,8 @@ async fn body(
                     n => follower.advance(n as u64),
                 }
             }
-            At::Device(place, range) => {
-                let n = from_device(x, outbound, place, range).await?;
+            At::Device(lease, range) => {
+                let n = from_device(x, outbound, lease, range).await?;
                 follower.advance(n);
             }
             At::NotYet => {
@@ -108,10 +108,10 @@ async fn body(
 async fn from_device(
     x: &Exchange<'_>,
     outbound: &mut Outbound<'_>,
-    place: store::Place,
+    lease: store::Lease,
     range: std::ops::Range<u32>,
 ) -> Result<u64, Unfinished> {
-    let ready = hit::ready_place(x.worker, &place).await;
+    let ready = hit::ready_lease(x.worker, lease).await;
     let ready = ready.map_err(|_| Unfinished::Source("extent-gone"))?;
     let n = u64::from(range.end - range.start);
     hit::send_extent(x.worker, outbound, &ready, u64::from(range.start), n, false).await?;

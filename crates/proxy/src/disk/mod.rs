@@ -50,6 +50,8 @@ pub struct Disks {
     pub io: StoreIo,
     /// Whether io_uring may be used.
     pub uring: bool,
+    /// Bytes that the segments of all devices hold.
+    pub capacity_bytes: u64,
 }
 
 /// One thread's way to the devices.

@@ -215,8 +215,16 @@ fn recover(
     driver.run(out, &mut |id, result, out| recovery.complete(id, result, out)).map_err(OpenFailed::Queue)?;
     let (store, report) = recovery.into_store().map_err(by_path)?;
     let io = safe_reads(settings.io, &devices, paths);
-    let disks =
-        Disks { store: Arc::new(store), devices, budget: BufferBudget::new(buffers, buffers / 2), io, uring };
+    let capacity =
+        |d: &store::DeviceStats| u64::from(d.geometry.segments()) * u64::from(d.geometry.segment_bytes());
+    let disks = Disks {
+        capacity_bytes: store.stats().devices.iter().map(capacity).sum(),
+        store: Arc::new(store),
+        devices,
+        budget: BufferBudget::new(buffers, buffers / 2),
+        io,
+        uring,
+    };
     Ok(Opened { disks, report })
 }
 

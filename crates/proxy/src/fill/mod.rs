@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use slab::Slab;
-use store::{KeyHash, Place};
+use store::{KeyHash, Lease};
 use sys::aligned::Reader;
 use tokio::sync::Notify;
 
@@ -89,7 +89,7 @@ struct Piece {
 
 enum PieceAt {
     Memory(Reader),
-    Device(Place),
+    Device(Lease),
 }
 
 /// What a fill came to, for those who waited for its response head.
@@ -108,8 +108,8 @@ pub enum Decision {
 pub enum At {
     /// Bytes in memory: this range of the reader's filled part.
     Memory(Reader, Range<usize>),
-    /// Bytes on a device: this range of the place.
-    Device(Place, Range<u32>),
+    /// Bytes on a device: this range of the leased place.
+    Device(Lease, Range<u32>),
     /// Nothing yet.
     NotYet,
     /// The body ends here.
@@ -200,8 +200,8 @@ impl Stream {
                     _ => At::NotYet,
                 }
             }
-            PieceAt::Device(place) => match u32::try_from(within) {
-                Ok(from) if from < place.len => At::Device(*place, from..place.len),
+            PieceAt::Device(lease) => match u32::try_from(within) {
+                Ok(from) if from < lease.place().len => At::Device(lease.clone(), from..lease.place().len),
                 _ => At::NotYet,
             },
         }
@@ -276,11 +276,11 @@ impl Owner {
         self.progressed();
     }
 
-    /// The piece that begins at `start` is on a device now.
-    pub fn on_device(&self, start: u64, place: Place) {
+    /// The piece that begins at `start` is on a device now, and stays there for as long as it may be followed.
+    pub fn on_device(&self, start: u64, lease: Lease) {
         self.with_stream(|stream| {
             if let Ok(i) = stream.pieces.binary_search_by_key(&start, |piece| piece.start) {
-                stream.pieces[i].place = PieceAt::Device(place);
+                stream.pieces[i].place = PieceAt::Device(lease);
             }
         });
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use store::{Declined, Place, WrittenExtent};
+use store::{At, Declined, WrittenExtent};
 use sys::aligned::{AlignedBuffer, Reader, Writer};
 
 use super::{Owner, Promised, keeper};
@@ -256,9 +256,11 @@ impl Filling {
         }
         match self.writes.remove(0).await {
             Ok((start, Ok(extent))) => {
-                let place: Place = *extent.place();
+                // Without a lease (reclaim was faster) the piece stays in memory.
+                if let Some(At::Device(lease)) = self.worker.shared.cache.store.at(extent.place()) {
+                    owner.on_device(start, lease);
+                }
                 self.extents.push(extent);
-                owner.on_device(start, place);
             }
             Ok((_, Err(why))) => self.decline(owner, why),
             Err(_cancelled) => self.decline(owner, Declined::Closed),
