@@ -8,7 +8,6 @@
 mod banner;
 mod cli;
 mod commands;
-mod engine;
 mod logging;
 mod progress;
 mod table;

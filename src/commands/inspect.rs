@@ -1,88 +1,110 @@
 //! `tidegate inspect`: what devices hold, as a table or as JSON.
+//!
+//! Objects are written as they are found, so that a listing needs no memory for all of them.
 
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, StdoutLock, Write};
 
+use proxy::disk::inspect::{Depth, Inspected, Object, Told, inspect};
 use proxy::settings::units::show_size;
-use serde::Serialize;
+use serde_json::json;
+use store::inspect::Verdict;
 
 use super::Failure;
 use crate::cli::Inspect;
-use crate::engine::{self, Inspected, Object, Progress};
 use crate::progress;
 use crate::table::lay_out;
 
-/// The JSON form; its names are a promise to scripts.
-#[derive(Serialize)]
-struct Report<'a> {
-    devices: &'a [Inspected],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    objects: Option<Vec<Listed>>,
-}
-
-/// One object in the JSON form.
-#[derive(Serialize)]
-struct Listed {
-    device: String,
-    key: String,
-    bytes: u64,
-    segment: u32,
-    error: Option<String>,
-}
-
 pub(crate) fn run(given: &Inspect) -> Result<(), Failure> {
-    let mut devices = Vec::new();
-    let mut listed = Vec::new();
-    for path in &given.device {
-        devices.push(inspect(given, path, &mut listed)?);
-    }
-    let objects = given.objects.then_some(listed);
-    let told = if given.json { as_json(&devices, objects) } else { as_table(&devices, objects) };
-    told.map_err(Failure::running)?;
+    let mut listing = Listing::new(given);
+    // A listing would run into the bar.
+    let bar = progress::bytes(!given.objects);
+    let mut written = Ok(());
+    let found = inspect(&given.device, depth(given), &mut |told| match told {
+        Told::Object(object) if written.is_ok() => written = listing.object(&object),
+        Told::Object(_) => {}
+        Told::Progress { done, total } => progress::show(&bar, done, total),
+    });
+    bar.finish_and_clear();
+    let devices = found.map_err(Failure::running)?;
+    written.and_then(|()| listing.finish(&devices)).map_err(Failure::running)?;
     if devices.iter().any(|device| device.errors > 0) { Err(Failure::Told(1)) } else { Ok(()) }
 }
 
-fn inspect(given: &Inspect, path: &Path, listed: &mut Vec<Listed>) -> Result<Inspected, Failure> {
-    let bar = progress::bytes_of(path);
-    let device = path.display().to_string();
-    let mut object = |object: Object| {
-        if given.objects || object.error.is_some() {
-            listed.push(list(&device, object));
-        }
-    };
-    let mut progress = |progress: Progress| {
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
-    };
-    let inspected = engine::inspect(path, given.verify, &mut object, &mut progress);
-    bar.finish_and_clear();
-    inspected.map_err(Failure::Running)
-}
-
-fn list(device: &str, object: Object) -> Listed {
-    let Object { key, bytes, segment, error } = object;
-    Listed { device: device.to_owned(), key: key.escape_ascii().to_string(), bytes, segment, error }
-}
-
-fn as_json(devices: &[Inspected], objects: Option<Vec<Listed>>) -> io::Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    serde_json::to_writer(&mut out, &Report { devices, objects })?;
-    out.write_all(b"\n")?;
-    out.flush()
-}
-
-fn as_table(devices: &[Inspected], objects: Option<Vec<Listed>>) -> io::Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    let head = ["device", "size", "objects", "bytes", "free", "open", "sealed", "errors", "id"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(devices.iter().map(row));
-    out.write_all(lay_out(&rows, &[1, 2, 3, 4, 5, 6, 7]).as_bytes())?;
-    for Listed { device, key, bytes, segment, error } in objects.unwrap_or_default() {
-        let error = error.map(|word| format!("  {word}")).unwrap_or_default();
-        writeln!(out, "{device}  segment {segment}  {bytes} bytes  {key}{error}")?;
+fn depth(given: &Inspect) -> Depth {
+    match given {
+        Inspect { verify: true, .. } => Depth::Bodies,
+        Inspect { objects: true, .. } => Depth::Records,
+        Inspect { .. } => Depth::Contents,
     }
-    out.flush()
 }
+
+/// What is written to standard output. The names of the JSON form are a promise to scripts.
+struct Listing<'g> {
+    given: &'g Inspect,
+    out: BufWriter<StdoutLock<'static>>,
+    listed: u64,
+}
+
+impl<'g> Listing<'g> {
+    fn new(given: &'g Inspect) -> Self {
+        Self { given, out: BufWriter::new(io::stdout().lock()), listed: 0 }
+    }
+
+    /// Lists an object where a list is wanted. People are told of what is wrong in any case.
+    fn object(&mut self, object: &Object<'_>) -> io::Result<()> {
+        if !self.given.objects && (self.given.json || object.verdict == Verdict::Intact) {
+            return Ok(());
+        }
+        self.listed += 1;
+        if self.given.json { self.object_as_json(object) } else { self.object_as_line(object) }
+    }
+
+    fn object_as_json(&mut self, object: &Object<'_>) -> io::Result<()> {
+        self.out.write_all(if self.listed == 1 { OBJECTS.as_bytes() } else { b"," })?;
+        let error = Some(object.verdict).filter(|&verdict| verdict != Verdict::Intact).map(Verdict::word);
+        let Object { device, segment, bytes, .. } = object;
+        let key = object.key.escape_ascii().to_string();
+        let object =
+            json!({ "device": device, "key": key, "bytes": bytes, "segment": segment, "error": error });
+        Ok(serde_json::to_writer(&mut self.out, &object)?)
+    }
+
+    fn object_as_line(&mut self, object: &Object<'_>) -> io::Result<()> {
+        let Object { device, segment, key, bytes, verdict } = object;
+        let (device, key, verdict) = (device.display(), key.escape_ascii(), verdict.word());
+        writeln!(self.out, "{device}  segment {segment}  {bytes} bytes  {verdict}  {key}")
+    }
+
+    fn finish(mut self, devices: &[Inspected]) -> io::Result<()> {
+        if self.given.json {
+            self.devices_as_json(devices)?
+        } else {
+            self.devices_as_table(devices)?
+        }
+        self.out.flush()
+    }
+
+    fn devices_as_json(&mut self, devices: &[Inspected]) -> io::Result<()> {
+        let lead = match (self.given.objects, self.listed) {
+            (false, _) => "{".to_owned(),
+            (true, 0) => format!("{OBJECTS}],"),
+            (true, _) => "],".to_owned(),
+        };
+        write!(self.out, "{lead}\"devices\":")?;
+        serde_json::to_writer(&mut self.out, devices)?;
+        self.out.write_all(b"}\n")
+    }
+
+    fn devices_as_table(&mut self, devices: &[Inspected]) -> io::Result<()> {
+        let head = ["device", "size", "objects", "bytes", "free", "open", "sealed", "errors", "id"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(devices.iter().map(row));
+        self.out.write_all(lay_out(&rows, &[1, 2, 3, 4, 5, 6, 7]).as_bytes())
+    }
+}
+
+/// How the JSON form begins where objects are listed.
+const OBJECTS: &str = "{\"objects\":[";
 
 fn row(device: &Inspected) -> Vec<String> {
     let segments = &device.segments;

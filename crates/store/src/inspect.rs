@@ -1,31 +1,56 @@
-//! Looking at one device without opening the store: for `tidegate inspect`.
+//! Looking at devices without opening the store: for `tidegate inspect`.
 //!
-//! Pure decoding over a reader that the caller supplies; nothing is written, nothing is cached, one segment's
-//! contents are in memory at a time. Sees what the device says of itself; whether a device's contents count
-//! among others of its store, only recovery can say.
+//! ```text
+//! open (who it is, what each segment is) → Device::merge, newest first → Newest → Device::entries that count
+//!   → Device::verify (the record) → verify_extents (a body that is elsewhere)
+//! ```
+//! Pure decoding over readers that the caller supplies; nothing is written, one segment's contents are in memory at a
+//! time. What counts is told as recovery tells it, among the devices that are shown. Whether a device missed a run of
+//! its store, and so has no contents that count, only recovery can say. Of a store in use the last checkpoint is seen.
 
-use crate::block::BLOCK_BYTES;
-use crate::disk::checkpoint::Checkpoint;
-use crate::disk::record::Record;
+use std::collections::{HashMap, HashSet};
+
+use crate::block::{BLOCK_BYTES, round_to_blocks};
+use crate::checksum::Crc32c;
+use crate::disk::checkpoint::{Checkpoint, Sequences};
+use crate::disk::record::{ExtentRef, Record};
 use crate::disk::segment::{Entry, EntryKind, Header, Trailer};
 use crate::disk::superblock::{Superblock, SuperblockError, candidates};
+use crate::fingerprint::Fingerprint;
 use crate::geometry::Area;
-use crate::types::{DeviceIndex, Place};
+use crate::types::{DeviceIndex, Lsn, Place};
 
 /// Reads `len` bytes at an offset of the device; `None` where that fails. Whole blocks are asked for.
 pub type Read<'a> = dyn FnMut(u64, u32) -> Option<Vec<u8>> + 'a;
 
+/// The same of the device with that place in a list.
+pub type ReadOf<'a> = dyn FnMut(usize, u64, u32) -> Option<Vec<u8>> + 'a;
+
+/// Step in which a body is read.
+const STEP_BYTES: u32 = 1 << 20;
+
 /// What a segment is, as the device says it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentState {
     /// No contents that count.
     Free,
-    /// Open at the last checkpoint, which lists these entries.
-    Open(Vec<Entry>),
-    /// With an intact contents table.
-    Sealed(Vec<Entry>),
-    /// Should have contents, and they cannot be read.
+    /// Open at the last checkpoint, which lists its contents.
+    Open,
+    /// With contents of its own.
+    Sealed(Trailer),
+    /// Should have contents, and they cannot be found.
     Damaged,
+}
+
+/// A segment of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Which one, 1 and up.
+    pub number: u32,
+    /// Its life; 0 where it is free.
+    pub sequence: u64,
+    /// What it is.
+    pub state: SegmentState,
 }
 
 /// A device as it was found.
@@ -35,22 +60,50 @@ pub struct Device {
     pub superblock: Superblock,
     /// The newest intact checkpoint.
     pub checkpoint: Option<Checkpoint>,
+    /// All of its segments, by number.
+    pub segments: Vec<Segment>,
 }
 
-/// What reading a record's bytes showed.
+/// What reading an object's bytes showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Record and inline body have their checksums.
+    /// All that was read has its checksum.
     Intact,
     /// The record is damaged or not the one that the contents table names.
     BadRecord,
-    /// The record is good, its inline body is not.
+    /// The record is good, its body is not.
     BadBody,
     /// The device did not give the bytes.
     Unreadable,
+    /// A piece of the body was in a segment that was used again since: the next request is a miss.
+    BodyGone,
+    /// A piece of the body is on a device that was not shown.
+    BodyUnseen,
 }
 
-/// Finds superblock and checkpoint of a device of `device_bytes`.
+impl Verdict {
+    /// The word for listings.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Intact => "intact",
+            Self::BadRecord => "bad-record",
+            Self::BadBody => "bad-body",
+            Self::Unreadable => "unreadable",
+            Self::BodyGone => "body-gone",
+            Self::BodyUnseen => "body-unseen",
+        }
+    }
+
+    /// Whether something is not as it was written.
+    pub const fn is_damage(self) -> bool {
+        matches!(self, Self::BadRecord | Self::BadBody | Self::Unreadable)
+    }
+}
+
+/// Finds superblock, checkpoint and segments of a device of `device_bytes`.
+///
+/// # Errors
+/// When it is not a store that this code reads.
 pub fn open(device_bytes: u64, read: &mut Read<'_>) -> Result<Device, SuperblockError> {
     let copies: Vec<Vec<u8>> =
         candidates(device_bytes).into_iter().filter_map(|at| read(at, BLOCK_BYTES)).collect();
@@ -61,69 +114,296 @@ pub fn open(device_bytes: u64, read: &mut Read<'_>) -> Result<Device, Superblock
         let used = Checkpoint::used_bytes(&read(at, BLOCK_BYTES)?, geometry.checkpoint_bytes()).ok()?;
         Checkpoint::decode(&read(at, used)?, superblock.device_id, &geometry).ok()
     });
-    Ok(Device { superblock, checkpoint: found.max_by_key(|checkpoint| checkpoint.number) })
+    let checkpoint = found.max_by_key(|checkpoint| checkpoint.number);
+    let mut device = Device { superblock, checkpoint, segments: Vec::new() };
+    device.segments = (1..=geometry.segments()).map(|number| device.look_at(number, read)).collect();
+    Ok(device)
 }
 
 impl Device {
-    /// What a segment (1 and up) is.
-    pub fn segment(&self, segment: u32, read: &mut Read<'_>) -> SegmentState {
-        let Some(checkpoint) = &self.checkpoint else { return SegmentState::Free };
-        let geometry = &self.superblock.geometry;
-        let start = geometry.segment_start(segment);
-        let header = read(start, BLOCK_BYTES).and_then(|block| Header::decode(&block).ok());
-        let ours = |header: &Header| (header.device, header.segment) == (self.superblock.device_id, segment);
-        let Some(header) = header.filter(ours) else { return SegmentState::Free };
-        let known = checkpoint.sequences.floor..checkpoint.sequences.next;
-        if header.void || !known.contains(&header.sequence) {
-            return SegmentState::Free;
-        }
-        if let Some(open) = checkpoint.open.as_ref().filter(|open| open.sequence == header.sequence) {
-            return SegmentState::Open(open.entries.clone());
-        }
-        self.sealed(&header, start, read).map_or(SegmentState::Damaged, SegmentState::Sealed)
+    /// Superblock copies that are not as they were written.
+    pub fn bad_superblocks(&self, read: &mut Read<'_>) -> u64 {
+        let Superblock { device_bytes, geometry, .. } = self.superblock;
+        let is_good = |block: Vec<u8>| Superblock::find([&*block], device_bytes) == Ok(self.superblock);
+        let copies = geometry.superblocks().into_iter();
+        copies.filter(|&at| !read(at, BLOCK_BYTES).is_some_and(is_good)).count() as u64
     }
 
-    fn sealed(&self, header: &Header, start: u64, read: &mut Read<'_>) -> Option<Vec<Entry>> {
-        let geometry = &self.superblock.geometry;
-        let block = read(start + u64::from(geometry.trailer_offset()), BLOCK_BYTES)?;
-        let trailer = Trailer::decode(&block, geometry).ok()?;
-        let same = (trailer.device, trailer.sequence) == (header.device, header.sequence);
-        let len = trailer.contents_bytes(geometry);
-        let bytes =
-            if len == 0 { Vec::new() } else { read(start + u64::from(trailer.contents_offset), len)? };
-        trailer.contents(&bytes, geometry).ok().filter(|_| same)
+    /// Bytes of records and extents in a segment, dead ones included.
+    pub fn data_bytes(&self, segment: &Segment) -> u64 {
+        let open = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.open.as_ref());
+        match &segment.state {
+            SegmentState::Open => open.map_or(0, |open| open.data_bytes.into()),
+            SegmentState::Sealed(trailer) => trailer.data_bytes.into(),
+            SegmentState::Free | SegmentState::Damaged => 0,
+        }
     }
 
-    /// Reads the record of an entry in the given life of a segment, judges it, and shows it to `with` if it
-    /// is good. Extents are for the caller to follow.
+    /// Shows `newest` all that counts on this device; returns how many contents tables are damaged, copies counted
+    /// apart.
+    pub fn merge(&self, newest: &mut Newest, read: &mut Read<'_>) -> u64 {
+        let owed = self.checkpoint.as_ref().map_or(&[][..], |checkpoint| &checkpoint.owed);
+        let mut void: HashSet<Fingerprint> = owed.iter().copied().collect();
+        let mut used: Vec<&Segment> =
+            self.segments.iter().filter(|segment| segment.state != SegmentState::Free).collect();
+        used.sort_by_key(|segment| std::cmp::Reverse(segment.sequence));
+        let (mut bad, mut counts) = (0, true);
+        for segment in used {
+            let contents = self.contents(segment, read);
+            bad += contents.bad_copies;
+            // With a contents table tombstones are lost: nothing older can be trusted.
+            counts = counts && contents.entries.is_some_and(|entries| newest.take(&entries, &mut void));
+        }
+        bad
+    }
+
+    /// What the contents table of a segment lists; nothing where there is no intact one.
+    pub fn entries(&self, segment: &Segment, read: &mut Read<'_>) -> Vec<Entry> {
+        self.contents(segment, read).entries.unwrap_or_default()
+    }
+
+    /// Reads the record of an entry, judges it with its inline body, and shows it to `with` if it is good.
     pub fn verify(
         &self,
-        segment: u32,
-        sequence: u64,
+        segment: &Segment,
         entry: &Entry,
         read: &mut Read<'_>,
         with: impl FnOnce(&Record<'_>),
-    ) -> Option<Verdict> {
-        let EntryKind::Record { .. } = entry.kind else { return None };
+    ) -> Verdict {
         let from = entry.offset / BLOCK_BYTES * BLOCK_BYTES;
-        let len = crate::block::round_to_blocks(entry.offset + entry.len) - from;
-        let at = self.superblock.geometry.segment_start(segment) + u64::from(from);
-        let Some(bytes) = read(at, len) else { return Some(Verdict::Unreadable) };
-        let place = Place { device: DeviceIndex(0), segment, sequence, offset: entry.offset, len: entry.len };
+        let len = round_to_blocks(entry.offset + entry.len) - from;
+        let at = self.start(segment) + u64::from(from);
+        let Some(bytes) = read(at, len) else { return Verdict::Unreadable };
+        let Segment { number, sequence, .. } = *segment;
+        let place =
+            Place { device: DeviceIndex(0), segment: number, sequence, offset: entry.offset, len: entry.len };
         let record = bytes.get((entry.offset - from) as usize..).unwrap_or_default();
-        Some(match Record::decode_at(record, self.superblock.device_id, &place) {
+        match Record::decode_at(record, self.superblock.device_id, &place) {
             Err(_) => Verdict::BadRecord,
             Ok(record) if !record.is_intact() => Verdict::BadBody,
             Ok(record) => {
                 with(&record);
                 Verdict::Intact
             }
-        })
+        }
     }
 
-    /// The life that a segment is in, by its header.
-    pub fn sequence(&self, segment: u32, read: &mut Read<'_>) -> Option<u64> {
-        let block = read(self.superblock.geometry.segment_start(segment), BLOCK_BYTES)?;
-        Some(Header::decode(&block).ok()?.sequence)
+    /// Whether a segment is in another life than when it was looked at: somebody uses the store.
+    pub fn moved_on(&self, segment: &Segment, read: &mut Read<'_>) -> bool {
+        let header = read(self.start(segment), BLOCK_BYTES).and_then(|block| Header::decode(&block).ok());
+        header.is_some_and(|header| header.sequence != segment.sequence)
+    }
+
+    fn start(&self, segment: &Segment) -> u64 {
+        self.superblock.geometry.segment_start(segment.number)
+    }
+
+    fn look_at(&self, number: u32, read: &mut Read<'_>) -> Segment {
+        let geometry = &self.superblock.geometry;
+        let start = geometry.segment_start(number);
+        let first = read(start, BLOCK_BYTES);
+        let last = read(start + u64::from(geometry.trailer_offset()), BLOCK_BYTES);
+        let unreadable = first.is_none() || last.is_none();
+        let (id, own) = (self.superblock.device_id, number);
+        let header = first.and_then(|block| Header::decode(&block).ok());
+        let header = header.filter(|header| (header.device, header.segment) == (id, own));
+        let trailer = last.and_then(|block| Trailer::decode(&block, geometry).ok());
+        let trailer = trailer.filter(|trailer| (trailer.device, trailer.segment) == (id, own));
+        let (sequence, state) = self.state(number, header, trailer, unreadable);
+        Segment { number, sequence, state }
+    }
+
+    /// The rules by which recovery sorts segments.
+    fn state(
+        &self,
+        number: u32,
+        header: Option<Header>,
+        trailer: Option<Trailer>,
+        unreadable: bool,
+    ) -> (u64, SegmentState) {
+        const FREE: (u64, SegmentState) = (0, SegmentState::Free);
+        let Some(Checkpoint { sequences: Sequences { floor, next }, open, .. }) = &self.checkpoint else {
+            return FREE;
+        };
+        let begun = header.map(|header| header.sequence);
+        let written = trailer.map(|trailer| trailer.sequence);
+        let open = open.as_ref().filter(|open| open.segment == number);
+        match (open, trailer) {
+            _ if header.is_some_and(|header| header.void) => FREE,
+            (Some(open), _) if begun.is_none_or(|begun| begun == open.sequence) => {
+                (open.sequence, SegmentState::Open)
+            }
+            // Begun after the checkpoint: promised to nobody.
+            _ if begun.max(written).is_some_and(|newest| newest >= *next) => FREE,
+            (_, Some(trailer))
+                if begun.is_none_or(|begun| begun == trailer.sequence) && trailer.sequence >= *floor =>
+            {
+                (trailer.sequence, SegmentState::Sealed(trailer))
+            }
+            _ if begun.is_some_and(|begun| begun >= *floor) => (begun.unwrap_or(0), SegmentState::Damaged),
+            _ if unreadable => (next.saturating_sub(1), SegmentState::Damaged),
+            _ => FREE,
+        }
+    }
+
+    fn contents(&self, segment: &Segment, read: &mut Read<'_>) -> Contents {
+        let lost = Contents { entries: None, bad_copies: 1 };
+        match &segment.state {
+            SegmentState::Free => Contents { entries: Some(Vec::new()), bad_copies: 0 },
+            SegmentState::Open => {
+                let open = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.open.as_ref());
+                Contents { entries: open.map(|open| open.entries.clone()), bad_copies: 0 }
+            }
+            SegmentState::Damaged => lost,
+            SegmentState::Sealed(trailer) => self.sealed(segment, trailer, read).unwrap_or(lost),
+        }
+    }
+
+    fn sealed(&self, segment: &Segment, trailer: &Trailer, read: &mut Read<'_>) -> Option<Contents> {
+        let geometry = &self.superblock.geometry;
+        let bytes = match trailer.contents_bytes(geometry) {
+            0 => Vec::new(),
+            len => read(self.start(segment) + u64::from(trailer.contents_offset), len)?,
+        };
+        let entries = trailer.contents(&bytes, geometry).ok()?;
+        let (one, other) = bytes.split_at(bytes.len() / 2);
+        Some(Contents { entries: Some(entries), bad_copies: (one != other).into() })
+    }
+}
+
+/// A segment's contents, where an intact table was found, and how many were not intact.
+struct Contents {
+    entries: Option<Vec<Entry>>,
+    bad_copies: u64,
+}
+
+/// Which records count: the newest of each object over all devices that were shown.
+#[derive(Debug, Default)]
+pub struct Newest {
+    objects: HashMap<Fingerprint, Lsn>,
+}
+
+impl Newest {
+    /// Whether an entry is the record that a lookup would find.
+    pub fn counts(&self, entry: &Entry) -> bool {
+        let is_record = matches!(entry.kind, EntryKind::Record { .. });
+        is_record && self.objects.get(&entry.fingerprint) == Some(&entry.lsn)
+    }
+
+    /// Takes the entries of a device's next older segment, except what newer ones have voided; false when nothing
+    /// older counts.
+    fn take(&mut self, entries: &[Entry], void: &mut HashSet<Fingerprint>) -> bool {
+        for entry in entries.iter().rev() {
+            match entry.kind {
+                EntryKind::Extent => {}
+                EntryKind::Clear => return false,
+                EntryKind::Tombstone => _ = void.insert(entry.fingerprint),
+                EntryKind::Record { .. } if void.contains(&entry.fingerprint) => {}
+                EntryKind::Record { .. } => {
+                    let newest = self.objects.entry(entry.fingerprint).or_insert(entry.lsn);
+                    *newest = entry.lsn.max(*newest);
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Reads a body in extents, on whichever of the `devices` they are.
+pub fn verify_extents(
+    devices: &[Device],
+    extents: impl IntoIterator<Item = ExtentRef>,
+    read: &mut ReadOf<'_>,
+) -> Verdict {
+    let verdicts = extents.into_iter().map(|extent| verify_extent(devices, &extent, read));
+    verdicts.into_iter().find(|&verdict| verdict != Verdict::Intact).unwrap_or(Verdict::Intact)
+}
+
+fn verify_extent(devices: &[Device], extent: &ExtentRef, read: &mut ReadOf<'_>) -> Verdict {
+    let on = devices.iter().position(|device| device.superblock.device_id.short() == extent.device);
+    let Some(on) = on else { return Verdict::BodyUnseen };
+    let (device, mut read) = (&devices[on], |at, len| read(on, at, len));
+    let segments = &mut device.segments.iter();
+    let segment = segments.find(|s| (s.number, s.sequence) == (extent.segment, extent.sequence));
+    let Some(segment) = segment else { return Verdict::BodyGone };
+    match crc_of(extent, device.start(segment), &mut read) {
+        Some(crc) if crc == extent.crc => Verdict::Intact,
+        _ if device.moved_on(segment, &mut read) => Verdict::BodyGone,
+        Some(_) => Verdict::BadBody,
+        None => Verdict::Unreadable,
+    }
+}
+
+/// The checksum of the bytes of an extent as they are now.
+fn crc_of(extent: &ExtentRef, segment_start: u64, read: &mut Read<'_>) -> Option<u32> {
+    let end = u64::from(extent.offset) + u64::from(extent.len);
+    let mut at = u64::from(extent.offset);
+    let mut crc = Crc32c::new();
+    while at < end {
+        let skip = (at % u64::from(BLOCK_BYTES)) as usize;
+        let take = (end - at).min(u64::from(STEP_BYTES) - skip as u64) as usize;
+        let bytes = read(segment_start + at - skip as u64, round_to_blocks((skip + take) as u32))?;
+        crc.update(bytes.get(skip..skip + take)?);
+        at += take as u64;
+    }
+    Some(crc.value())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(kind: EntryKind, object: u32, lsn: u64) -> Entry {
+        let fingerprint = Fingerprint::from_parts(1, object);
+        Entry { kind, fingerprint, lsn: Lsn(lsn), offset: 4096, len: 64 }
+    }
+
+    fn record(object: u32, lsn: u64) -> Entry {
+        entry(EntryKind::Record { elsewhere: false }, object, lsn)
+    }
+
+    /// Lsns of the records that count, of devices given as segments from the newest to the oldest.
+    fn counting(devices: &[&[&[Entry]]]) -> Vec<u64> {
+        let mut newest = Newest::default();
+        for device in devices {
+            let mut void = HashSet::new();
+            let _ = device.iter().all(|segment| newest.take(segment, &mut void));
+        }
+        let all = devices.iter().flat_map(|device| device.iter().flat_map(|segment| segment.iter()));
+        let mut lsns: Vec<u64> = all.filter(|entry| newest.counts(entry)).map(|entry| entry.lsn.0).collect();
+        lsns.sort_unstable();
+        lsns
+    }
+
+    #[test]
+    fn the_newest_record_that_nothing_voids_counts() {
+        let tombstone = |object, lsn| entry(EntryKind::Tombstone, object, lsn);
+        let clear = |lsn| entry(EntryKind::Clear, 0, lsn);
+        let extent = |object, lsn| entry(EntryKind::Extent, object, lsn);
+        assert_eq!(counting(&[&[&[record(1, 1), record(2, 2)]]]), [1, 2]);
+        assert_eq!(counting(&[&[&[record(1, 3)], &[record(1, 1), record(2, 2)]]]), [2, 3]);
+        assert_eq!(counting(&[&[&[tombstone(1, 3)], &[record(1, 1), record(2, 2)]]]), [2]);
+        assert_eq!(counting(&[&[&[tombstone(1, 3), record(1, 4)], &[record(1, 1)]]]), [4]);
+        assert_eq!(counting(&[&[&[record(3, 3), clear(4), record(4, 5)], &[record(1, 1)]]]), [5]);
+        assert_eq!(counting(&[&[&[extent(1, 1), record(1, 2), extent(1, 3)]]]), [2]);
+        // The newest over all devices; a tombstone speaks of its own device only.
+        assert_eq!(counting(&[&[&[record(1, 1)]], &[&[record(1, 2)]]]), [2]);
+        assert_eq!(counting(&[&[&[record(1, 2)]], &[&[record(1, 1)]]]), [2]);
+        assert_eq!(counting(&[&[&[record(1, 1)]], &[&[tombstone(1, 3)], &[record(1, 2)]]]), [1]);
+    }
+
+    #[test]
+    fn an_extent_is_read_in_steps_at_any_offset() {
+        let disk: Vec<u8> = (0..3 * STEP_BYTES).map(|at| (at % 251) as u8).collect();
+        for (offset, len) in [(0, 1), (4096, 4096), (100, 5000), (4095, STEP_BYTES), (64, 2 * STEP_BYTES + 9)]
+        {
+            let extent = ExtentRef { device: 0, segment: 1, sequence: 1, offset, len, crc: 0 };
+            let mut read = |at: u64, len: u32| {
+                assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096) && len <= STEP_BYTES);
+                disk.get(at as usize..at as usize + len as usize).map(<[u8]>::to_vec)
+            };
+            let expected = crate::crc32c(&disk[offset as usize..(offset + len) as usize]);
+            assert_eq!(crc_of(&extent, 0, &mut read), Some(expected), "{offset}+{len}");
+        }
     }
 }

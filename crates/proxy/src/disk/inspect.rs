@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use store::disk::segment::Entry;
 use store::inspect::{self, Newest, Segment, SegmentState, Verdict};
 use store::{Body, DeviceId, SuperblockError};
 use sys::device::{Device, OpenError};
@@ -132,20 +133,22 @@ pub fn inspect(
     let mut look = Look::open(paths, depth)?;
     look.merge();
     let total = look.stores.iter().map(|store| store.superblock.geometry.used_bytes()).sum();
-    let mut done = 0;
-    for on in 0..look.stores.len() {
-        let segment_bytes = look.stores[on].superblock.geometry.segment_bytes();
-        for segment in look.stores[on].segments.clone() {
-            look.segment(on, &segment, tell);
-            done += u64::from(segment_bytes);
+    let (mut found, mut done) = (std::mem::take(&mut look.found), 0);
+    for (on, store) in look.stores.iter().enumerate() {
+        for segment in &store.segments {
+            let (objects, errors) = look.segment(on, segment, tell);
+            found[on].objects += objects;
+            found[on].errors += errors;
+            done += u64::from(store.superblock.geometry.segment_bytes());
             tell(Told::Progress { done, total });
         }
     }
-    Ok(look.found)
+    Ok(found)
 }
 
-/// Devices with what is known of them, in the order in which they were named.
-struct Look {
+/// The devices, each at the same place in every list.
+struct Look<'p> {
+    paths: &'p [PathBuf],
     depth: Depth,
     devices: Vec<Device>,
     stores: Vec<inspect::Device>,
@@ -153,8 +156,8 @@ struct Look {
     found: Vec<Inspected>,
 }
 
-impl Look {
-    fn open(paths: &[PathBuf], depth: Depth) -> Result<Self, InspectFailed> {
+impl<'p> Look<'p> {
+    fn open(paths: &'p [PathBuf], depth: Depth) -> Result<Self, InspectFailed> {
         let (mut devices, mut stores, mut found) = (Vec::new(), Vec::<inspect::Device>::new(), Vec::new());
         for path in paths {
             let (device, store) = open_one(path)?;
@@ -166,7 +169,7 @@ impl Look {
             devices.push(device);
             stores.push(store);
         }
-        Ok(Self { depth, devices, stores, newest: Newest::default(), found })
+        Ok(Self { paths, depth, devices, stores, newest: Newest::default(), found })
     }
 
     /// Finds out which records count.
@@ -176,25 +179,98 @@ impl Look {
         }
     }
 
-    /// Goes through the objects whose records are in a segment.
-    fn segment(&mut self, on: usize, segment: &Segment, tell: &mut dyn FnMut(Told<'_>)) {
+    /// Goes through the objects whose records are in a segment; returns how many there are and how many are damaged.
+    fn segment(&self, on: usize, segment: &Segment, tell: &mut dyn FnMut(Told<'_>)) -> (u64, u64) {
         let entries = self.stores[on].entries(segment, &mut |at, len| read(&self.devices[on], at, len));
-        for entry in entries.iter().filter(|entry| self.newest.counts(entry)) {
-            let mut object = Object {
-                device: &self.found[on].path,
-                segment: segment.number,
-                key: &[],
-                bytes: 0,
-                verdict: Verdict::Intact,
-            };
-            let mut key = Vec::new();
-            if self.depth > Depth::Contents {
-                object.verdict = self.record(on, segment, entry, &mut key, &mut object.bytes);
-                if object.verdict.is_damage() && self.moved_on(on, segment) {
-                    return;
-                }
-                tell(Told::Object(Object { key: &key, ..object }));
-            }
+        let counting = entries.iter().filter(|entry| self.newest.counts(entry));
+        if self.depth == Depth::Contents {
+            return (counting.count() as u64, 0);
         }
+        let (mut objects, mut errors) = (0, 0);
+        for entry in counting {
+            let Some(Reading { key, bytes, verdict }) = self.object(on, segment, entry) else { continue };
+            objects += 1;
+            errors += u64::from(verdict.is_damage());
+            let (device, segment) = (self.paths[on].as_path(), segment.number);
+            tell(Told::Object(Object { device, segment, key: &key, bytes, verdict }));
+        }
+        (objects, errors)
+    }
+
+    /// Reads an object as deep as is wanted; `None` where its segment was used again meanwhile.
+    fn object(&self, on: usize, segment: &Segment, entry: &Entry) -> Option<Reading> {
+        let mut read_here = |at, len| read(&self.devices[on], at, len);
+        let (mut key, mut bytes, mut extents) = (Vec::new(), 0, Vec::new());
+        let verdict = self.stores[on].verify(segment, entry, &mut read_here, |record| {
+            key = record.key.to_vec();
+            bytes = record.body_len();
+            if let Body::Extents(table) = record.body() {
+                extents.extend(table.iter());
+            }
+        });
+        if verdict.is_damage() {
+            let stays = !self.stores[on].moved_on(segment, &mut read_here);
+            return stays.then_some(Reading { key, bytes, verdict });
+        }
+        let verdict = match self.depth {
+            Depth::Bodies => {
+                let mut read_of = |on: usize, at, len| read(&self.devices[on], at, len);
+                inspect::verify_extents(&self.stores, extents, &mut read_of)
+            }
+            Depth::Contents | Depth::Records => verdict,
+        };
+        Some(Reading { key, bytes, verdict })
     }
 }
+
+/// What was read of an object.
+struct Reading {
+    key: Vec<u8>,
+    bytes: u64,
+    verdict: Verdict,
+}
+
+fn open_one(path: &Path) -> Result<(Device, inspect::Device), InspectFailed> {
+    let path = path.to_path_buf();
+    let opened = Device::open_read_only(&path);
+    let device = opened.map_err(|source| InspectFailed::Open { path: path.clone(), source })?;
+    match inspect::open(device.size_bytes(), &mut |at, len| read(&device, at, len)) {
+        Ok(store) => Ok((device, store)),
+        Err(SuperblockError::NotOurs) => match holds(&device) {
+            Ok(what) => Err(InspectFailed::NotAStore { path, what: what.unwrap_or("nothing") }),
+            Err(error) => Err(InspectFailed::Open { path, source: error.into() }),
+        },
+        Err(why) => Err(InspectFailed::Superblock { path, why }),
+    }
+}
+
+/// What a device says before its contents are read.
+fn first_sight(path: &Path, device: &Device, store: &inspect::Device) -> Inspected {
+    let mut segments = Segments::default();
+    for segment in &store.segments {
+        match segment.state {
+            SegmentState::Free => segments.free += 1,
+            SegmentState::Open => segments.open += 1,
+            SegmentState::Sealed(_) => segments.sealed += 1,
+            SegmentState::Damaged => {} // counted as an error where its contents are asked for
+        }
+    }
+    Inspected {
+        path: path.to_path_buf(),
+        id: store.superblock.device_id.to_string(),
+        size: device.size_bytes(),
+        objects: 0,
+        bytes: store.segments.iter().map(|segment| store.data_bytes(segment)).sum(),
+        segments,
+        errors: store.bad_superblocks(&mut |at, len| read(device, at, len)),
+    }
+}
+
+fn read(device: &Device, at: u64, len: u32) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; len as usize];
+    device.read_at(at, &mut bytes).ok().map(|()| bytes)
+}
+
+#[cfg(test)]
+#[path = "inspect/tests.rs"]
+mod tests;

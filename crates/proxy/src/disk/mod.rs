@@ -5,6 +5,7 @@
 //! thread; a place is read only under its lease; an operation's buffer lives until the kernel is done with it, also
 //! when nobody waits any more.
 
+pub mod inspect;
 pub mod keep;
 pub mod open;
 

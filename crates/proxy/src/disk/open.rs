@@ -172,7 +172,8 @@ impl Identity {
     }
 }
 
-fn holds(device: &Device) -> io::Result<Option<&'static str>> {
+/// What a device holds, told from its front; `None` where that is all zero.
+pub(super) fn holds(device: &Device) -> io::Result<Option<&'static str>> {
     let mut front = vec![0; DETECT_BYTES.min(usize::try_from(device.size_bytes()).unwrap_or(DETECT_BYTES))];
     device.read_at(0, &mut front)?;
     Ok(store::foreign::detect(&front))
