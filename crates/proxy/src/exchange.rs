@@ -25,7 +25,7 @@ use crate::collapse::Role;
 use crate::connection::Client;
 use crate::fetch::{self, Stale};
 use crate::fill::Decision;
-use crate::hit::{self, AtOnce, Serving};
+use crate::hit::{self, AtOnce, Rest, Serving};
 use crate::lookup::{self, Found};
 use crate::metrics::RequestResult;
 use crate::request::{self, Request};
@@ -159,13 +159,14 @@ async fn send_rest(
     client: &Client,
     request: Request<'_>,
     outcome: Outcome,
-    rest: Vec<u8>,
+    rest: Rest,
 ) -> After {
     let _occupied = worker.occupied();
-    let limit = worker.shared.settings.timeouts.client_send;
-    let sent = pump::memory::send(&client.socket, &rest, false, &client.watch, limit).await;
-    let outcome = Outcome { complete: sent.is_ok(), ..outcome };
+    let outcome = Outcome { complete: hit::send_rest(worker, client, rest).await, ..outcome };
     account(worker, client, Some(&request), &outcome, request.started);
+    if !outcome.complete {
+        client.socket.abort_on_close();
+    }
     after_hit(&request, &outcome)
 }
 
