@@ -67,6 +67,9 @@ fn right_until_broken(client: &mut testkit::Client, target: &str) -> bool {
                 Pattern::of(target).compare(&bytes, at);
                 at += bytes.len() as u64;
             }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                panic!("{target} stalls after {at} of {end} bytes");
+            }
             _ => return false,
         }
     }

@@ -112,5 +112,4 @@ pub fn flip_bit(path: &Path, offset: u64) {
     file.read_exact_at(&mut byte, offset).expect("read a byte");
     byte[0] ^= 0x10;
     file.write_all_at(&byte, offset).expect("write a byte");
-    file.sync_all().expect("sync");
 }
