@@ -53,7 +53,7 @@ enum Settled {
     /// There is a stored response to serve: a validated one, or one that came whole at once.
     Ready(Response, Serving),
     /// There is a fill to stream along with.
-    Streaming(Follower),
+    Streaming(Follower, receive::Work),
     /// The answer is for this client alone.
     Pass(Answer, &'static str),
     /// The origin failed, but what is stored may be served.
@@ -104,7 +104,7 @@ pub async fn lead(
             Some(outcome) => outcome,
             None => x.made(&Made::unreadable()).await,
         },
-        Settled::Streaming(follower) => stream::lead(x, follower, why).await,
+        Settled::Streaming(follower, work) => stream::lead(x, follower, work, why).await,
         Settled::Pass(answer, word) => pass(x, answer, why, Some(word)).await,
         Settled::StaleOnError(response) => match serve_stale_on_error(x, Some(&Stale(response))).await {
             Some(outcome) => outcome,
@@ -327,8 +327,8 @@ fn keep(query: &Query<'_>, ticket: Ticket, mut answer: Answer, arrived: Arrived)
     let follower = owner.storable(Arc::clone(&promised), length);
     let inbound = Inbound::new(framing, answer.window);
     let reusable = reusable && !inbound.ends_with_connection();
-    receive::start(worker, ticket, promised, inbound, answer.connection, reusable);
-    Settled::Streaming(follower)
+    let work = receive::start(worker, ticket, promised, inbound, answer.connection, reusable);
+    Settled::Streaming(follower, work)
 }
 
 /// Under which key the response will be found; notes that the resource varies, where that is new.

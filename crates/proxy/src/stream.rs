@@ -9,16 +9,23 @@ use semantics::preconditions::{Verdict, evaluate};
 use wire::Fields;
 
 use crate::exchange::{Exchange, Outcome};
+use crate::fill::receive::Work;
 use crate::fill::{At, Follower};
 use crate::hit;
 use crate::metrics::{RequestResult, Route};
 use crate::outbound::{Outbound, Outgoing, Unfinished};
 use crate::respond;
 
-/// For the client whose request caused the fetch.
-pub async fn lead(x: &Exchange<'_>, follower: Follower, why: Forward) -> Outcome {
+/// For the client whose request caused the fetch, which carries the receiving on meanwhile.
+pub async fn lead(x: &Exchange<'_>, follower: Follower, mut work: Work, why: Forward) -> Outcome {
     let forwarded = Forwarded { stored: true, ..Forwarded::because(why) };
-    stream(x, follower, RequestResult::Miss, forwarded).await
+    let mut sent = std::pin::pin!(stream(x, follower, RequestResult::Miss, forwarded));
+    tokio::select! {
+        biased;
+        () = &mut work => {}
+        outcome = &mut sent => return outcome,
+    }
+    sent.await
 }
 
 /// For a client that came while the fetch was under way.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::{At, Crc32c, Declined, Outbox, WrittenExtent};
+use store::{At, Declined, Outbox, WrittenExtent};
 
 use super::Promised;
 use crate::lookup::Response;
@@ -110,7 +110,7 @@ pub fn with_head(old: &Response, head: Arc<Head>) -> Response {
     Response { hash: old.hash, object: Arc::new(object), head }
 }
 
-/// Reserves space for an extent, writes it there and gives the proof.
+/// Reserves space for an extent of `length` bytes with this checksum, writes it there and gives the proof.
 ///
 /// # Errors
 /// Why the store will not have it.
@@ -119,16 +119,15 @@ pub async fn write_extent(
     promised: &Promised,
     bytes: Bytes,
     length: usize,
+    crc: u32,
 ) -> Result<WrittenExtent, Declined> {
     let store = &worker.shared.cache.store;
     let mut out = Outbox::new();
     let reserved = store.reserve_extent(promised.hash, length as u32, &mut out);
     worker.disk.carry_out(out);
     let reservation = reserved?;
-    let mut crc = Crc32c::new();
-    crc.update(bytes.get(..length).unwrap_or_default());
     match worker.disk.write(reservation.place(), bytes).await {
-        Ok(()) => Ok(reservation.written(crc.value())),
+        Ok(()) => Ok(reservation.written(crc)),
         Err(error) => {
             tracing::warn!(device = reservation.place().device.0, %error, "write failed");
             reservation.failed();

@@ -4,12 +4,15 @@
 //! What must hold: memory for bodies on their way is bounded by the budget, and for one fill by [`PIECES_IN_MEMORY`];
 //! the object is stored only when all of it is on its devices; a purge meanwhile wins.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use store::{At, Declined, WrittenExtent};
+use store::{At, Crc32c, Declined, WrittenExtent};
 use sys::aligned::{AlignedBuffer, Reader, Writer};
 
 use super::{Owner, Promised, keeper};
@@ -27,7 +30,32 @@ const FIRST_PIECE_BYTES: u64 = 64 * 1024;
 /// Pieces of one fill that are not yet on a device.
 const PIECES_IN_MEMORY: usize = 4;
 
-/// Starts receiving. The ticket's fill is in state Waiting.
+/// The receiving of a body. Whoever holds it carries it on by awaiting it: the client that caused it does, so that bytes
+/// go out while they are still in the processor's cache. Given up, it goes on by itself.
+#[must_use]
+pub struct Work(Option<Pin<Box<dyn Future<Output = ()>>>>);
+
+impl Future for Work {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(work) = &mut self.0 else { return Poll::Ready(()) };
+        ready!(work.as_mut().poll(cx));
+        self.0 = None;
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // Outside of a runtime the thread is ending; so is the fill, and its owner's end says so to all who wait.
+        if let (Some(rest), Ok(_)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            tokio::task::spawn_local(rest);
+        }
+    }
+}
+
+/// Prepares to receive. The ticket's fill is in state Waiting.
 pub fn start(
     worker: &Rc<Worker>,
     ticket: Ticket,
@@ -35,7 +63,7 @@ pub fn start(
     inbound: Inbound,
     connection: Connection,
     reusable: bool,
-) {
+) -> Work {
     let occupied = worker.occupied();
     let filling = Filling {
         worker: Rc::clone(worker),
@@ -48,8 +76,9 @@ pub fn start(
         extents: Vec::new(),
         declined: None,
         small: None,
+        crc: Crc32c::new(),
     };
-    tokio::task::spawn_local(filling.run(ticket, reusable, occupied));
+    Work(Some(Box::pin(filling.run(ticket, reusable, occupied))))
 }
 
 /// A piece's start, and the proof that it is on a device.
@@ -69,6 +98,8 @@ struct Filling {
     declined: Option<Declined>,
     /// The only piece, when the whole body turned out small.
     small: Option<Reader>,
+    /// Of the piece being received: taken while its bytes are still in the processor's cache.
+    crc: Crc32c,
 }
 
 /// Why a fill ends without an object.
@@ -108,6 +139,7 @@ impl Filling {
             let (mut writer, reader) = self.buffer(owner, size).await?.split();
             let start = self.received;
             owner.piece(start, reader.clone());
+            self.crc = Crc32c::new();
             self.fill_piece(owner, &mut writer).await?;
             writer.finish();
             self.piece_is_full(owner, start, reader).await?;
@@ -188,6 +220,7 @@ impl Filling {
                 Span::End => return Ok(()),
                 Span::InWindow(n) => {
                     let n = writer.put(&self.inbound.window.filled()[..n]);
+                    self.crc.update(&self.inbound.window.filled()[..n]);
                     self.inbound.used(n);
                     n
                 }
@@ -211,6 +244,7 @@ impl Filling {
         let socket = &self.connection.socket;
         match pump::copy::receive(socket, &mut room[..most], &self.watch, limit).await {
             Ok(n) => {
+                self.crc.update(&room[..n]);
                 writer.advance(n);
                 self.inbound.moved(n as u64);
                 Ok(n)
@@ -240,9 +274,9 @@ impl Filling {
         }
         let Some(settled) = reader.settled_padded() else { return Err(GivenUp("buffer-not-settled")) };
         let (worker, promised) = (Rc::clone(&self.worker), Arc::clone(&self.promised));
-        let bytes: Bytes = settled.into();
+        let (bytes, crc): (Bytes, u32) = (settled.into(), self.crc.value());
         self.writes.push(tokio::task::spawn_local(async move {
-            (start, keeper::write_extent(&worker, &promised, bytes, length).await)
+            (start, keeper::write_extent(&worker, &promised, bytes, length, crc).await)
         }));
         if self.writes.len() >= PIECES_IN_MEMORY {
             self.oldest_write(owner).await;
