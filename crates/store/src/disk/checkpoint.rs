@@ -43,7 +43,8 @@ struct Raw {
     entries_crc: u32,
     data_bytes: u32,
     last_lsn: u64,
-    owed: u64,
+    owed: u32,
+    sealed: u32,
 }
 const _: () = assert!(size_of::<Raw>() == 128);
 
@@ -103,6 +104,8 @@ pub struct Checkpoint {
     pub generation: u64,
     /// Which lives of segments it knows.
     pub sequences: Sequences,
+    /// How many of them are sealed. Fewer on the device: one is lost without a trace.
+    pub sealed: u32,
     /// Entries of this device's log up to this lsn are durable.
     pub last_lsn: u64,
     /// Who belongs to the store.
@@ -154,7 +157,8 @@ impl Checkpoint {
             entries_crc,
             data_bytes: open.map_or(0, |open| open.data_bytes),
             last_lsn: self.last_lsn,
-            owed: self.owed.len() as u64,
+            owed: self.owed.len() as u32,
+            sealed: self.sealed,
         }
     }
 
@@ -173,7 +177,7 @@ impl Checkpoint {
             return Err(Corrupt::Elsewhere);
         }
         if usize::from(raw.members) > MEMBERS_MAX
-            || raw.owed > OWED_MAX as u64
+            || raw.owed as usize > OWED_MAX
             || raw.open_segment > geometry.segments()
         {
             return Err(Corrupt::Lengths);
@@ -199,6 +203,7 @@ impl Checkpoint {
             number: raw.number,
             generation: raw.generation,
             sequences: Sequences { floor: raw.floor_sequence, next: raw.next_sequence },
+            sealed: raw.sealed,
             last_lsn: raw.last_lsn,
             members: members.collect(),
             owed: owed.collect::<Option<_>>().ok_or(Corrupt::Lengths)?,
@@ -240,6 +245,7 @@ mod tests {
             number: 6,
             generation: 7,
             sequences: Sequences { floor: 8, next: 11 },
+            sealed: 2,
             last_lsn: 9,
             owed: (0..OWED_MAX as u32).map(|n| Fingerprint::from_parts(9, n)).collect(),
             members: (0..MEMBERS_MAX as u64).map(member).collect(),

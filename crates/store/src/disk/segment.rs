@@ -8,7 +8,7 @@
 //!
 //! The contents of a segment are trusted when header and trailer name the same life of the same segment of
 //! the same device and the contents table has its checksum. A header alone ends the life before: that is how
-//! a segment is taken back ([`Header::void`]) and how it is begun anew.
+//! a segment is voided ([`void_frame`]) and how it is begun anew.
 
 use super::{Corrupt, VERSION, read};
 use crate::block::{BLOCK_BYTES, BlockBuf, round_to_blocks};
@@ -76,6 +76,13 @@ const _: () = assert!(size_of::<RawEntry>() == 32);
 
 const FLAG_BODY_ELSEWHERE: u16 = 1;
 
+/// First and last block of a life without contents, which only ends the one before. Either block is enough
+/// for that, should the other one be damaged: without the trailer of the life before there is no way to it.
+pub(crate) fn void_frame(device: DeviceId, segment: u32, sequence: u64) -> [BlockBuf; 2] {
+    let header = Header { device, segment, sequence, void: true };
+    [header.encode(), BlockBuf::zeroed(BLOCK_BYTES)]
+}
+
 /// The first block of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
@@ -90,10 +97,6 @@ pub struct Header {
 }
 
 impl Header {
-    pub(crate) fn void(device: DeviceId, segment: u32, sequence: u64) -> Self {
-        Self { device, segment, sequence, void: true }
-    }
-
     pub(crate) fn encode(&self) -> BlockBuf {
         seal_block(RawHeader {
             magic: HEADER_MAGIC,

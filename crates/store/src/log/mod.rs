@@ -19,7 +19,7 @@ pub(crate) use append::Source;
 use crate::block::{BLOCK_BYTES, BlockBuf, Blocks};
 use crate::config::Config;
 use crate::disk::checkpoint::{OWED_MAX, OpenContents, Sequences, entries_max};
-use crate::disk::segment::{ENTRY_BYTES, Entry, EntryKind, Header, Trailer};
+use crate::disk::segment::{ENTRY_BYTES, Entry, EntryKind, Header, Trailer, void_frame};
 use crate::fingerprint::Fingerprint;
 use crate::geometry::Geometry;
 use crate::index::{Index, Location};
@@ -164,6 +164,7 @@ struct Write {
 #[derive(Debug)]
 pub(crate) struct Covered {
     pub(crate) sequences: Sequences,
+    pub(crate) sealed: u32,
     pub(crate) last_lsn: u64,
     pub(crate) owed: Vec<Fingerprint>,
     pub(crate) open: Option<OpenContents>,
@@ -236,7 +237,7 @@ impl Log {
             floor_sequence: sequences.floor,
             owed: Vec::new(),
             owed_clear: false,
-            dirty: true,
+            dirty: false,
             sealed_since_checkpoint: false,
         }
     }
@@ -383,8 +384,9 @@ impl Log {
 
     fn void(&mut self, segment: u32, out: &mut Outbox) {
         let sequence = self.take_sequence();
-        let header = Header::void(self.device.id, segment, sequence);
-        self.write(segment, sequence, 0, header.encode(), out);
+        let [header, trailer] = void_frame(self.device.id, segment, sequence);
+        self.write(segment, sequence, 0, header, out);
+        self.write(segment, sequence, self.device.geometry.trailer_offset(), trailer, out);
         self.dirty = true;
     }
 
@@ -417,9 +419,11 @@ impl Log {
             OpenContents { segment, sequence, data_bytes, entries: entries.clone() }
         });
         let sequences = Sequences { floor, next: self.next_sequence };
+        let counts = |state: &&State| matches!(state, State::Sealed(sealed) if sealed.sequence >= floor);
+        let sealed = self.states.iter().filter(counts).count() as u32;
         // Under the log's lock: every smaller lsn of this log is listed.
         let last_lsn = self.common.last_lsn.load(Relaxed);
-        Covered { sequences, last_lsn, owed: self.owed.clone(), open }
+        Covered { sequences, sealed, last_lsn, owed: self.owed.clone(), open }
     }
 
     /// Writes a mark (a tombstone, a clear) that voids older entries of this device; owed where no room is.
@@ -442,10 +446,11 @@ impl Log {
         }
     }
 
-    /// A tombstone to be logged with the first segment that is opened.
+    /// A tombstone to be logged in the open segment, or before anything else in the one that is opened next.
     pub(crate) fn owe_tombstone(&mut self, of: Fingerprint) {
         self.owed.push(of);
         self.dirty = true;
+        self.pay_owed();
     }
 
     fn make_mark_room(&mut self, out: &mut Outbox) -> bool {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::block::{BlockBuf, Blocks};
 use crate::disk::checkpoint::{Checkpoint, Sequences};
-use crate::disk::segment::{Entry, Header, Trailer};
+use crate::disk::segment::{Entry, Header, Trailer, void_frame};
 use crate::disk::superblock::candidates;
 use crate::fingerprint::Fingerprint;
 use crate::lease::Lives;
@@ -258,6 +258,7 @@ impl DeviceRecovery {
         counts.map_or_else(Vec::new, |checkpoint| checkpoint.owed.clone())
     }
 
+    /// Where a checkpoint may be written without losing the newest one.
     pub(super) fn next_area(&self) -> Area {
         self.newest_checkpoint().map_or(Area::A, |(area, _)| area.other())
     }
@@ -305,6 +306,7 @@ impl DeviceRecovery {
         for segment in 1..self.frames.len() as u32 {
             self.sort_segment(segment, known);
         }
+        self.miss_lives();
         self.sources.retain(|source| source.sealed.sequence >= self.floor);
         self.sources.sort_by_key(|source| std::cmp::Reverse(source.sealed.sequence));
         self.queue_contents();
@@ -336,6 +338,19 @@ impl DeviceRecovery {
             }
             _ if frame.unreadable => self.lose_contents(known.next - 1),
             _ => {}
+        }
+    }
+
+    /// A sealed segment of which header and trailer are damaged looks like a free one, but is missed here. Which
+    /// life it was is not known, only that it was before the open one.
+    fn miss_lives(&mut self) {
+        let Some(checkpoint) = self.checkpoint() else { return };
+        let open = checkpoint.open.as_ref().map(|open| open.sequence);
+        let (sealed, end) = (u64::from(checkpoint.sealed), open.unwrap_or(checkpoint.sequences.next));
+        let on_disk = |source: &&Source| matches!(source.contents, Contents::OnDisk(_));
+        let found = self.sources.iter().filter(on_disk).count() as u64 + self.bad_contents;
+        if found < sealed {
+            self.lose_contents(end - 1);
         }
     }
 
@@ -417,7 +432,8 @@ impl DeviceRecovery {
 
     // --- leaving order behind ---
 
-    /// Seals what was open, and voids what would look like a lost segment next time.
+    /// Seals what was open, and voids what was begun after the last checkpoint: the next one's lives begin
+    /// behind it, so it would look like a sealed segment.
     pub(super) fn queue_closing(&mut self) {
         let (id, Some(geometry)) = (self.id(), self.geometry()) else { return };
         let write = |segment: u32, offset: u32, data: BlockBuf| {
@@ -430,10 +446,32 @@ impl DeviceRecovery {
             self.queue.push_back(write(segment, offset, run));
         }
         for &segment in &self.torn {
-            let header = Header::void(id, segment, self.next_sequence);
+            let [header, trailer] = void_frame(id, segment, self.next_sequence);
             self.next_sequence += 1;
-            self.queue.push_back(write(segment, 0, header.encode()));
+            self.queue.push_back(write(segment, 0, header));
+            self.queue.push_back(write(segment, geometry.trailer_offset(), trailer));
         }
+    }
+
+    /// Writes what was decided here into the area that the last checkpoint is not in.
+    pub(super) fn queue_checkpoint(&mut self, identity: &Identity, number: u64, last_lsn: Lsn) {
+        let Some(geometry) = self.geometry() else { return };
+        let checkpoint = Checkpoint {
+            device: self.id(),
+            store_id: identity.store_id,
+            hash_seed: identity.hash_seed,
+            number,
+            generation: identity.generation,
+            sequences: Sequences { floor: self.floor, next: self.next_sequence },
+            sealed: self.sources.iter().filter(|source| source.sealed.sequence >= self.floor).count() as u32,
+            last_lsn: last_lsn.0,
+            members: identity.members.clone(),
+            owed: self.owed(),
+            open: None,
+        };
+        let data = checkpoint.encode().freeze();
+        let copies = geometry.checkpoint_copies(self.next_area());
+        self.queue.extend(copies.map(|at| Job::Write { at, data: data.clone() }));
     }
 
     pub(super) fn queue_sync(&mut self) {

@@ -6,8 +6,12 @@
 //! ```text
 //! Superblocks → Copies (where the first was bad) → CheckpointHeaders → Checkpoints → Frames (first and
 //!   last block of every segment) → Contents (newest first, all devices merged by lsn) → Closing (what was open is sealed, what is
-//!   torn is voided) → Sync → Finished
+//!   torn is voided) → Sync → Checkpoint → CheckpointSync → Finished
 //! ```
+//! The checkpoint at the end makes what was decided here final before anybody relies on it: a crash of the new
+//! run meets the same decisions, whatever has become of what led to them (a contents table that was lost and
+//! whose segment was used again since; a checkpoint of which only one copy had been written).
+//!
 //! Newest first means that the first entry seen of an object decides, whatever follows. What is read is
 //! contents tables, never objects.
 
@@ -99,6 +103,8 @@ enum Step {
     Contents,
     Closing,
     Sync,
+    Checkpoint,
+    CheckpointSync,
     Finished,
 }
 
@@ -217,8 +223,22 @@ impl Recovery {
                 self.each(|device| device.queue_sync());
                 Step::Sync
             }
-            Step::Sync | Step::Finished => Step::Finished,
+            Step::Sync => {
+                self.queue_checkpoint();
+                Step::Checkpoint
+            }
+            Step::Checkpoint => {
+                self.each(|device| device.queue_sync());
+                Step::CheckpointSync
+            }
+            Step::CheckpointSync | Step::Finished => Step::Finished,
         })
+    }
+
+    fn queue_checkpoint(&mut self) {
+        let (Some(identity), Some(merge)) = (&self.identity, &self.merge) else { return };
+        let (number, last_lsn) = (self.number(), self.last_lsn(merge));
+        self.devices.iter_mut().for_each(|device| device.queue_checkpoint(identity, number, last_lsn));
     }
 
     fn each(&mut self, act: impl FnMut(&mut DeviceRecovery)) {
@@ -301,11 +321,9 @@ impl Recovery {
             device.add_to(&mut self.report);
         }
         self.report.objects = merge.index.size().0;
-        let last_lsn = merge.last_lsn.max(self.last_lsn());
+        let (number, last_lsn) = (self.number(), self.last_lsn(&merge));
         let common = Common::new(self.config, merge.index, last_lsn);
-        let number =
-            self.devices.iter().filter_map(|device| Some(device.checkpoint()?.number)).max().unwrap_or(0);
-        let areas: Vec<Area> = self.devices.iter().map(DeviceRecovery::next_area).collect();
+        let areas: Vec<Area> = self.devices.iter().map(|device| device.next_area().other()).collect();
         let mut opened = Vec::new();
         for (device, superseded) in self.devices.into_iter().zip(merge.superseded) {
             let opened_device = device.open(&common).ok_or(OpenError::NotFinished)?;
@@ -316,8 +334,14 @@ impl Recovery {
         Ok((Store::new(common, identity, opened, Checkpointer::new(number, areas)), self.report))
     }
 
-    fn last_lsn(&self) -> Lsn {
+    /// Number of the checkpoint that recovery takes.
+    fn number(&self) -> u64 {
+        let numbers = self.devices.iter().filter_map(|device| Some(device.checkpoint()?.number));
+        numbers.max().unwrap_or(0) + 1
+    }
+
+    fn last_lsn(&self, merge: &Merge) -> Lsn {
         let checkpoints = self.devices.iter().filter_map(|device| device.checkpoint());
-        checkpoints.map(|checkpoint| Lsn(checkpoint.last_lsn)).max().unwrap_or(Lsn(0))
+        checkpoints.map(|checkpoint| Lsn(checkpoint.last_lsn)).fold(merge.last_lsn, Lsn::max)
     }
 }

@@ -476,6 +476,7 @@ impl Sim {
         if self.faults.moves {
             self.move_devices();
         }
+        self.start_and_crash();
         self.store = open(&mut self.disks, &self.present, &mut self.rng);
         (self.begun, self.now) = ((0, 0), 1000);
         for key in 0..KEYS {
@@ -490,6 +491,20 @@ impl Sim {
             self.twin.insert(key, History { values: vec![(0, found)], before });
         }
         self.durable = 0;
+    }
+
+    /// Starts that do not get far.
+    fn start_and_crash(&mut self) {
+        while self.rng.one_in(4) {
+            let mut requests = self.rng.below(60);
+            let mut recovery = Recovering::new(&self.disks, &self.present);
+            while requests > 0 && recovery.go_on(&mut self.disks, &self.present, &mut self.rng) {
+                requests -= 1;
+            }
+            for disk in &mut self.disks {
+                disk.crash(&mut self.rng, self.faults.rot);
+            }
+        }
     }
 
     /// What a key is after a start; the bytes must be those of the version that the head names.
@@ -536,23 +551,40 @@ fn new_disk(rng: &mut Rng, number: u64) -> Disk {
     })
 }
 
-fn open(disks: &mut [Disk], present: &[usize], rng: &mut Rng) -> Store {
-    let devices: Vec<DeviceToOpen> =
-        present.iter().map(|&at| DeviceToOpen { bytes: disks[at].bytes() }).collect();
-    let mut recovery = Recovery::new(&devices, config()).unwrap();
-    let mut out = Outbox::new();
-    recovery.start(&mut out);
-    while !recovery.is_finished() {
-        for io in out.drain(..) {
+/// A recovery and the requests that it has not handed out.
+struct Recovering {
+    recovery: Recovery,
+    out: Outbox,
+}
+
+impl Recovering {
+    fn new(disks: &[Disk], present: &[usize]) -> Self {
+        let devices: Vec<DeviceToOpen> =
+            present.iter().map(|&at| DeviceToOpen { bytes: disks[at].bytes() }).collect();
+        let mut recovery = Recovery::new(&devices, config()).unwrap();
+        let mut out = Outbox::new();
+        recovery.start(&mut out);
+        Self { recovery, out }
+    }
+
+    /// Completes a request on each device; says whether there is more to do.
+    fn go_on(&mut self, disks: &mut [Disk], present: &[usize], rng: &mut Rng) -> bool {
+        for io in self.out.drain(..) {
             disks[present[io.id().device().at()]].submit(io);
         }
         for &at in present {
             if let Some((id, result)) = disks[at].complete_one(rng, false) {
-                recovery.complete(id, result, &mut out);
+                self.recovery.complete(id, result, &mut self.out);
             }
         }
+        !self.recovery.is_finished()
     }
-    recovery.into_store().unwrap().0
+}
+
+fn open(disks: &mut [Disk], present: &[usize], rng: &mut Rng) -> Store {
+    let mut recovery = Recovering::new(disks, present);
+    while recovery.go_on(disks, present, rng) {}
+    recovery.recovery.into_store().unwrap().0
 }
 
 impl Store {

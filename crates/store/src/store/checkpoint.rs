@@ -95,7 +95,7 @@ impl Shared {
     }
 
     fn contents(&self, device: &Device, number: u64, covered: Covered) -> Checkpoint {
-        let Covered { sequences, last_lsn, owed, open } = covered;
+        let Covered { sequences, sealed, last_lsn, owed, open } = covered;
         let healthy =
             |id| self.devices.iter().any(|device| device.info.id == id && !device.info.is_retired());
         let members = self.identity.members.iter().filter(|member| healthy(member.device));
@@ -106,6 +106,7 @@ impl Shared {
             number,
             generation: self.identity.generation,
             sequences,
+            sealed,
             last_lsn,
             members: members.copied().collect(),
             owed,

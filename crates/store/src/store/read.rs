@@ -64,9 +64,14 @@ impl Store {
     }
 
     /// The body that the record at `place` names is gone (an extent's life is over): the entry leaves the
-    /// index. Not an error, and nothing to log: a life that is over stays over.
+    /// index. Not an error. A tombstone is logged with what is logged next: a life that ended by a failed write
+    /// may be found intact at the next start, when the object may have been removed meanwhile.
     pub fn forget(&self, hash: KeyHash, place: &Place) {
-        self.shared.take_out(hash.into(), place);
+        let Some(device) = self.shared.device(place.device) else { return };
+        let mut log = device.log.lock();
+        if self.shared.take_out(hash.into(), place) && !device.info.is_retired() {
+            log.owe_tombstone(hash.into());
+        }
     }
 
     /// A read that the caller made failed.
