@@ -84,6 +84,21 @@ fn a_hangup_brings_the_new_settings() {
 }
 
 #[test]
+fn a_hangup_reaches_open_connections_and_names_what_must_wait() {
+    let origin = Origin::always(Reply::ok("x"));
+    let tidegate = Tidegate::forward().toml("[limits]\nbacklog = 100").start();
+    let url = origin.url(&format!("/{}", "long".repeat(100)));
+    let mut open = tidegate.client();
+    open.get(&url).expect(200);
+    let limits = "[limits]\nbacklog = 200\ntarget_bytes = 256\n";
+    std::fs::write(tidegate.configuration_path(), limits).unwrap();
+    tidegate.signal(Signal::HUP);
+    eventually("the new limit holds", || (tidegate.get(&url).status() == 414).then_some(()));
+    open.get(&url).expect(414);
+    assert!(tidegate.stderr().contains("limits.backlog"), "{}", tidegate.stderr());
+}
+
+#[test]
 fn a_hangup_with_a_broken_file_changes_nothing() {
     let origin = Origin::always(Reply::ok("x"));
     let tidegate = Tidegate::forward().toml("[forward]\nallow = [\"127.0.0.0/8\"]").start();

@@ -64,7 +64,7 @@ impl Drop for Counted {
 }
 
 /// Serves `client` until its connection ends.
-pub async fn serve(worker: Rc<Worker>, client: Client) {
+pub async fn serve(mut worker: Rc<Worker>, client: Client) {
     worker.metrics.connection_opened();
     let _counted = Counted(Rc::clone(&worker));
     let mut received = None;
@@ -76,6 +76,7 @@ pub async fn serve(worker: Rc<Worker>, client: Client) {
                 None => return,
             },
         };
+        worker = worker.up_to_date();
         match one_request(&worker, &client, window).await {
             ControlFlow::Continue(window) => received = Some(window).filter(|w| !w.filled().is_empty()),
             ControlFlow::Break(()) => return,

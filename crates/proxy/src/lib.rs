@@ -28,6 +28,7 @@ pub mod metrics;
 pub mod object;
 pub mod origin;
 pub mod outbound;
+pub mod reload;
 pub mod request;
 pub mod respond;
 pub mod server;

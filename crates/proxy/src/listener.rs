@@ -35,17 +35,18 @@ async fn accept_until_stopped(worker: Rc<Worker>, listen: Listen, listener: Asyn
     tokio::select! {
         biased;
         _ = stopping.wait_for(|stop| *stop) => {}
-        () = accept(&worker, listen, &listener) => {}
+        () = accept(Rc::clone(&worker), listen, &listener) => {}
     }
 }
 
-async fn accept(worker: &Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpListener>) {
+async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpListener>) {
     loop {
         let Ok(mut guard) = listener.readable().await else { return };
+        worker = worker.up_to_date();
         for _ in 0..ACCEPTS_A_TURN {
             match guard.try_io(|fd| fd.get_ref().accept()) {
                 Err(_would_block) => break,
-                Ok(Ok((stream, peer))) => begin(worker, listen, stream, peer),
+                Ok(Ok((stream, peer))) => begin(&worker, listen, stream, peer),
                 Ok(Err(error)) => {
                     if !is_about_one_connection(&error) {
                         tracing::warn!(%error, address = %listen.address, "cannot accept; pausing");

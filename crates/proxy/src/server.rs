@@ -24,6 +24,7 @@ use crate::collapse::Collapse;
 use crate::disk::keep::{self, Keeper};
 use crate::disk::open::{OpenFailed, open};
 use crate::metrics::{DeviceReading, Metrics, StoreReading};
+use crate::reload::{Reload, Reread};
 use crate::settings::{Listen, Settings};
 use crate::site::Sites;
 use crate::worker::{self, Shared};
@@ -66,11 +67,16 @@ pub enum RunError {
     Worker,
 }
 
-/// Serves until SIGTERM or SIGINT, then drains. `started` is called once requests are served.
+/// Serves until SIGTERM or SIGINT, then drains. `started` is called once requests are served; SIGHUP asks `reread` for
+/// new settings.
 ///
 /// # Errors
 /// [`RunError`].
-pub fn run(settings: Settings, started: impl FnOnce(&Settings, &Started)) -> Result<(), RunError> {
+pub fn run(
+    settings: Settings,
+    reread: &Reread<'_>,
+    started: impl FnOnce(&Settings, &Started),
+) -> Result<(), RunError> {
     let mut signals = Signals::listen()?;
     // Refused where a container fixes the limit; then the one at hand is what there is.
     let _ = sys::limits::raise_nofile();
@@ -106,15 +112,10 @@ pub fn run(settings: Settings, started: impl FnOnce(&Settings, &Started)) -> Res
     );
     let metrics = Metrics::new();
     let shared = Arc::new(Shared {
-        wire_limits: wire::Limits {
-            head_bytes: settings.limits.head_bytes,
-            fields: settings.limits.fields,
-            target_bytes: settings.limits.target_bytes,
-            ..wire::Limits::default()
-        },
+        wire_limits: worker::wire_limits(&settings),
         policy: semantics::Policy::default(),
         sites: Sites::new(settings.sites.clone()),
-        cache: Cache::new(Arc::clone(&disks.store), settings.memory.size),
+        cache: Arc::new(Cache::new(Arc::clone(&disks.store), settings.memory.size)),
         collapse: Collapse::new(),
         disks,
         metrics: Arc::clone(&metrics),
@@ -124,13 +125,14 @@ pub fn run(settings: Settings, started: impl FnOnce(&Settings, &Started)) -> Res
     });
     observe(&shared, &log);
     let failed = Arc::new(AtomicBool::new(false));
-    let workers = start_workers(&shared, listeners, &log, &failed)?;
+    let (reload, generations) = Reload::new(Arc::clone(&shared), reread);
+    let workers = start_workers(&generations, listeners, &log, &failed)?;
     let admin = match admin {
         Some(listener) => Some(crate::admin::serve(listener, admin_state(&shared, &keeper, &told))?),
         None => None,
     };
     started(&shared.settings, &told);
-    signals.wait_for_stop(&log, &failed);
+    signals.wait_for_stop(&log, &failed, &reload);
     // Nobody listens only when every worker has ended already.
     let _ = stop.send(true);
     let panicked = workers.into_iter().any(|w| w.join().is_err());
@@ -162,17 +164,17 @@ fn bind_all(settings: &Settings) -> Result<Vec<Listeners>, RunError> {
 }
 
 fn start_workers(
-    shared: &Arc<Shared>,
+    generations: &watch::Receiver<Arc<Shared>>,
     listeners: Vec<Listeners>,
     log: &AccessLog,
     failed: &Arc<AtomicBool>,
 ) -> io::Result<Vec<JoinHandle<()>>> {
     let start = |(i, listeners): (usize, Listeners)| {
-        let (shared, failed) = (Arc::clone(shared), Arc::clone(failed));
-        let (metrics, log) = (shared.metrics.worker(), log.worker());
+        let (generations, failed) = (generations.clone(), Arc::clone(failed));
+        let (metrics, log) = (generations.borrow().metrics.worker(), log.worker());
         std::thread::Builder::new().name(format!("worker-{i}")).spawn(move || {
             let alarm = Alarm(&failed);
-            match worker::run(shared, listeners, metrics, log) {
+            match worker::run(generations, listeners, metrics, log) {
                 Ok(()) => std::mem::forget(alarm),
                 Err(error) => tracing::error!(%error, "worker cannot go on"),
             }
@@ -211,7 +213,7 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt, hangup })
     }
 
-    fn wait_for_stop(&mut self, log: &AccessLog, failed: &AtomicBool) {
+    fn wait_for_stop(&mut self, log: &AccessLog, failed: &AtomicBool, reload: &Reload<'_>) {
         let Self { runtime, terminate, interrupt, hangup } = self;
         runtime.block_on(async {
             let mut look = tokio::time::interval(LOOK);
@@ -219,7 +221,10 @@ impl Signals {
                 tokio::select! {
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
-                    _ = hangup.recv() => log.reopen(),
+                    _ = hangup.recv() => {
+                        log.reopen();
+                        reload.run();
+                    }
                     _ = look.tick() => if failed.load(Ordering::Relaxed) { break },
                 }
             }

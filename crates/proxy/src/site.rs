@@ -7,6 +7,7 @@ use crate::origin::Endpoint;
 use crate::settings::{OriginUrl, Site};
 
 /// The sites of the configuration, ready for lookups. Exact names win over `*.suffix`, that over `*`.
+#[derive(Clone)]
 pub struct Sites {
     sites: Vec<Site>,
 }

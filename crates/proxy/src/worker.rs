@@ -1,11 +1,13 @@
 //! One worker thread: what it owns, and its life from start to drained.
 //!
 //! A worker is an operating-system thread with its own runtime, listeners, origin connections, pipes, buffers and ring.
-//! What workers share ([`Shared`]) is either unchanging or locked in small shards. What must hold: nothing on a worker
-//! ever waits for a disk.
+//! What workers share ([`Shared`]) is either unchanging or locked in small shards. New settings make a new [`Shared`]
+//! over the same cache; a request keeps the one that it began with. What must hold: nothing on a worker ever waits for
+//! a disk.
 
 use std::cell::{Cell, RefCell};
 use std::net::TcpListener;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -28,7 +30,8 @@ use crate::site::Sites;
 /// Pipes of one worker: as many bodies may be spliced at once; more take the copy route.
 const PIPES: usize = 256;
 
-/// What all workers share.
+/// What all workers share, under one generation of settings.
+#[derive(Clone)]
 pub struct Shared {
     /// The settings, as checked.
     pub settings: Settings,
@@ -39,7 +42,7 @@ pub struct Shared {
     /// Which origins answer for which hosts.
     pub sites: Sites,
     /// Memory tier and store.
-    pub cache: Cache,
+    pub cache: Arc<Cache>,
     /// Fills in progress.
     pub collapse: Arc<Collapse>,
     /// The devices.
@@ -52,10 +55,45 @@ pub struct Shared {
     pub stopping: watch::Receiver<bool>,
 }
 
-/// One worker's own.
+impl Shared {
+    /// The same under other settings.
+    #[must_use]
+    pub fn under(&self, settings: Settings) -> Self {
+        let (wire_limits, sites) = (wire_limits(&settings), Sites::new(settings.sites.clone()));
+        Self { settings, wire_limits, sites, ..self.clone() }
+    }
+}
+
+/// Limits on message heads, in the parser's terms.
+#[must_use]
+pub fn wire_limits(settings: &Settings) -> wire::Limits {
+    wire::Limits {
+        head_bytes: settings.limits.head_bytes,
+        fields: settings.limits.fields,
+        target_bytes: settings.limits.target_bytes,
+        ..wire::Limits::default()
+    }
+}
+
+/// A worker under one generation of settings.
 pub struct Worker {
     /// What all workers share.
     pub shared: Arc<Shared>,
+    own: Rc<Own>,
+}
+
+impl Deref for Worker {
+    type Target = Own;
+
+    fn deref(&self) -> &Own {
+        &self.own
+    }
+}
+
+/// One worker's own, whatever the settings.
+pub struct Own {
+    /// What new requests are served under.
+    latest: RefCell<Arc<Shared>>,
     /// Deadlines of its waits.
     pub timers: Rc<Timers>,
     /// Receive buffers.
@@ -79,6 +117,17 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// The worker under the latest settings: this one, if they have not changed.
+    #[must_use]
+    pub fn up_to_date(self: Rc<Self>) -> Rc<Self> {
+        let latest = self.latest.borrow();
+        if Arc::ptr_eq(&latest, &self.shared) {
+            drop(latest);
+            return self;
+        }
+        Rc::new(Self { shared: Arc::clone(&latest), own: Rc::clone(&self.own) })
+    }
+
     /// Seconds since 1970 by the wall clock, as the caching rules count.
     #[must_use]
     pub fn now(&self) -> u64 {
@@ -132,7 +181,7 @@ impl Drop for Occupied {
 /// # Errors
 /// When the runtime cannot be built or a listener cannot be registered with it.
 pub fn run(
-    shared: Arc<Shared>,
+    mut generations: watch::Receiver<Arc<Shared>>,
     listeners: Vec<(Listen, TcpListener)>,
     metrics: WorkerMetrics,
     log: WorkerLog,
@@ -142,31 +191,38 @@ pub fn run(
         .max_blocking_threads(8)
         .build_local(tokio::runtime::LocalOptions::default())?;
     runtime.block_on(async move {
-        let settings = &shared.settings;
-        let worker = Rc::new(Worker {
+        let shared = Arc::clone(&generations.borrow_and_update());
+        let own = Own {
+            latest: RefCell::new(Arc::clone(&shared)),
             timers: Timers::new(),
             buffers: Buffers::new(),
             pipes: PipePool::new(PIPES),
-            origins: Pool::new(
-                settings.limits.connections_per_origin,
-                settings.timeouts.origin_keep_alive,
-                settings.timeouts.origin_connect,
-            ),
+            origins: Pool::new(&shared.settings),
             disk: Disk::new(Arc::clone(&shared.disks))?,
             metrics,
             log: RefCell::new(log),
             scratch: RefCell::default(),
             draining: Cell::new(false),
             busy: Cell::new(0),
-            shared: Arc::clone(&shared),
-        });
+        };
+        let worker = Rc::new(Worker { shared, own: Rc::new(own) });
         for (listen, listener) in listeners {
             crate::listener::start(&worker, listen, listener)?;
         }
         tokio::task::spawn_local(keep_time(Rc::clone(&worker)));
-        drained(&worker).await;
+        tokio::task::spawn_local(follow(Rc::clone(&worker.own), generations));
+        drained(worker).await;
         Ok(())
     })
+}
+
+/// Takes over new settings as they come.
+async fn follow(own: Rc<Own>, mut generations: watch::Receiver<Arc<Shared>>) {
+    while generations.changed().await.is_ok() {
+        let latest = Arc::clone(&generations.borrow_and_update());
+        own.origins.follow(&latest.settings);
+        own.latest.replace(latest);
+    }
 }
 
 /// Moves the timers on and lets old things go.
@@ -183,10 +239,11 @@ async fn keep_time(worker: Rc<Worker>) {
 }
 
 /// Waits for the stop, lets idle connections go, and then for the work under way.
-async fn drained(worker: &Rc<Worker>) {
+async fn drained(worker: Rc<Worker>) {
     let mut stopping = worker.shared.stopping.clone();
     // The sender lives as long as the process; its end means the same as its word.
     let _ = stopping.wait_for(|stop| *stop).await;
+    let worker = worker.up_to_date();
     worker.draining.set(true);
     let deadline = Instant::now() + worker.shared.settings.timeouts.drain;
     while worker.busy.get() > 0 && Instant::now() < deadline {

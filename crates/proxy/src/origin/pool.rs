@@ -3,7 +3,7 @@
 //! What must hold: a connection in the pool has nothing to say; one on which bytes or an end have come meanwhile is
 //! dropped when it is met. The newest is used first, so that the others can grow old and go. Bounded for each origin.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
@@ -17,6 +17,7 @@ use pump::{Socket, Watch};
 
 use super::resolve::Resolver;
 use super::{Endpoint, OriginError};
+use crate::settings::Settings;
 
 /// A connection to an origin.
 pub struct Connection {
@@ -40,16 +41,38 @@ struct Idle {
 pub struct Pool {
     idle: RefCell<HashMap<Rc<Endpoint>, VecDeque<Idle>>>,
     resolver: Resolver,
+    bounds: Cell<Bounds>,
+}
+
+/// How much a pool keeps, and how long it tries.
+#[derive(Clone, Copy)]
+struct Bounds {
     keep: usize,
     keep_for: Duration,
-    connect_limit: Duration,
+    connect: Duration,
+}
+
+impl Bounds {
+    fn of(settings: &Settings) -> Self {
+        Self {
+            keep: settings.limits.connections_per_origin,
+            keep_for: settings.timeouts.origin_keep_alive,
+            connect: settings.timeouts.origin_connect,
+        }
+    }
 }
 
 impl Pool {
-    /// A pool that keeps at most `keep` idle connections an origin, each for at most `keep_for`.
+    /// A pool that keeps as many idle connections, and each for as long, as the settings say.
     #[must_use]
-    pub fn new(keep: usize, keep_for: Duration, connect_limit: Duration) -> Self {
-        Self { idle: RefCell::default(), resolver: Resolver::default(), keep, keep_for, connect_limit }
+    pub fn new(settings: &Settings) -> Self {
+        let bounds = Cell::new(Bounds::of(settings));
+        Self { idle: RefCell::default(), resolver: Resolver::default(), bounds }
+    }
+
+    /// Goes by these settings from now on.
+    pub fn follow(&self, settings: &Settings) {
+        self.bounds.set(Bounds::of(settings));
     }
 
     /// A connection to `endpoint`: an idle one, or else a new one.
@@ -78,7 +101,7 @@ impl Pool {
         endpoint: &Rc<Endpoint>,
         watch: &Watch,
     ) -> Result<Connection, OriginError> {
-        let attempt = watch.within(self.connect_limit, self.open(endpoint));
+        let attempt = watch.within(self.bounds.get().connect, self.open(endpoint));
         let (socket, address) = attempt.await.map_err(|_elapsed| OriginError::ConnectTimeout)??;
         Ok(Connection { socket, endpoint: Rc::clone(endpoint), address, reused: false })
     }
@@ -87,18 +110,20 @@ impl Pool {
     pub fn give_back(&self, connection: Connection, now: Instant) {
         let mut idle = self.idle.borrow_mut();
         let kept = idle.entry(connection.endpoint).or_default();
-        if kept.len() >= self.keep {
+        let Bounds { keep, .. } = self.bounds.get();
+        while kept.len() >= keep.max(1) {
             kept.pop_front();
         }
-        if self.keep > 0 {
+        if keep > 0 {
             kept.push_back(Idle { socket: connection.socket, address: connection.address, since: now });
         }
     }
 
     /// Drops the connections that have been idle for too long.
     pub fn sweep(&self, now: Instant) {
+        let Bounds { keep_for, .. } = self.bounds.get();
         self.idle.borrow_mut().retain(|_, kept| {
-            while kept.front().is_some_and(|idle| now.duration_since(idle.since) >= self.keep_for) {
+            while kept.front().is_some_and(|idle| now.duration_since(idle.since) >= keep_for) {
                 kept.pop_front();
             }
             !kept.is_empty()
