@@ -25,7 +25,7 @@ pub struct PurgeUrl {
 /// What a purge did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Purged {
-    /// How many stored objects are gone.
+    /// For a URL: 1 where something was stored under it (all variants go together), 0 where nothing was.
     pub purged: u64,
 }
 
