@@ -336,7 +336,7 @@ impl DeviceRecovery {
             _ if begun.is_some_and(|begun| promised.contains(&begun)) => {
                 self.lose_contents(begun.unwrap_or(known.next));
             }
-            _ if frame.unreadable => self.lose_contents(known.next - 1),
+            _ if frame.unreadable => self.lose_contents(known.next.saturating_sub(1)),
             _ => {}
         }
     }
@@ -350,7 +350,7 @@ impl DeviceRecovery {
         let on_disk = |source: &&Source| matches!(source.contents, Contents::OnDisk(_));
         let found = self.sources.iter().filter(on_disk).count() as u64 + self.bad_contents;
         if found < sealed {
-            self.lose_contents(end - 1);
+            self.lose_contents(end.saturating_sub(1));
         }
     }
 

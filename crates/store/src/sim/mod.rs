@@ -62,17 +62,14 @@ impl Version {
 }
 
 /// All values of a key since the last start, with the moment of each. The first one was found at the start.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct History {
     values: Vec<(u64, Option<Version>)>,
-    /// What it may have been at the last start, if devices come and go: a run without a completed checkpoint
-    /// leaves no trace, so a device that was away in it is as good as the others.
-    before: Vec<Option<Version>>,
 }
 
 impl History {
     fn empty() -> Self {
-        Self { values: vec![(0, None)], before: Vec::new() }
+        Self { values: vec![(0, None)] }
     }
 
     fn now(&self) -> Option<Version> {
@@ -82,8 +79,7 @@ impl History {
     /// Values that a crash may bring back if everything up to `moment` is durable.
     fn since(&self, moment: u64) -> Vec<Option<Version>> {
         let covered = self.values.iter().rposition(|(at, _)| *at <= moment).unwrap_or(0);
-        let before = if moment == 0 { &self.before[..] } else { &[] };
-        self.values[covered..].iter().map(|(_, version)| *version).chain(before.iter().copied()).collect()
+        self.values[covered..].iter().map(|(_, version)| *version).collect()
     }
 }
 
@@ -487,8 +483,7 @@ impl Sim {
             assert!(right, "seed {}: step {}: key {key} is {found:?}, not {allowed:?}", self.seed, self.step);
             assert!(found.is_some() || may_be_gone, "seed {}: key {key} is lost", self.seed);
             self.recovered += u64::from(found.is_some());
-            let before = if self.faults.moves { allowed } else { Vec::new() };
-            self.twin.insert(key, History { values: vec![(0, found)], before });
+            self.twin.insert(key, History { values: vec![(0, found)] });
         }
         self.durable = 0;
     }
