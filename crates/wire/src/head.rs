@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn fields_beyond_the_inline_ones_keep_their_order() {
-        let mut fields = Fields::new();
         let values: Vec<[u8; 1]> = (0..3 * INLINE_FIELDS as u8).map(|n| [n]).collect();
+        let mut fields = Fields::new();
         for value in &values {
             fields.push("x", value);
         }

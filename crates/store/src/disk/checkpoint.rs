@@ -8,19 +8,20 @@
 //! Membership: a device's contents count only if it took part in every run since it joined. Else it would
 //! bring back what was removed while it was away.
 
-use super::segment::{ENTRY_BYTES, Entry, decode_entries, encode_entries, halves, open_block, seal, whole};
+use super::segment::{ENTRY_BYTES, Entry, EntryKind, decode_entries, encode_entries, halves, open_block, seal, whole};
 use super::{Corrupt, VERSION};
 use crate::block::{BLOCK_BYTES, BlockBuf};
 use crate::fingerprint::Fingerprint;
 use crate::geometry::Geometry;
-use crate::types::DeviceId;
+use crate::types::{DeviceId, Lsn};
 use bytemuck::{Pod, Zeroable};
 
 const MAGIC: [u8; 8] = *b"TGCHECKP";
 
 /// Devices in a store.
 pub const MEMBERS_MAX: usize = 64;
-/// Tombstones that found no room in the log and are kept here.
+/// Tombstones that found no room in the log and are kept in the header block. Where no segment is open the
+/// others are entries ([`owed_max`]).
 pub const OWED_MAX: usize = 64;
 
 #[repr(C)]
@@ -119,7 +120,8 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Header block and entries, in whole blocks.
     pub(crate) fn encode(&self) -> BlockBuf {
-        let entries = self.open.as_ref().map_or(&[][..], |open| &open.entries);
+        let owed = self.owed_entries();
+        let entries = self.open.as_ref().map_or(&owed[..], |open| &open.entries);
         let mut area = BlockBuf::zeroed(BLOCK_BYTES + entries.len() as u32 * ENTRY_BYTES);
         let (header, rest) = area.as_mut().split_at_mut(BLOCK_BYTES as usize);
         let entries_crc = encode_entries(entries, rest);
@@ -135,6 +137,20 @@ impl Checkpoint {
         }
         seal(header);
         area
+    }
+
+    /// Owed tombstones behind those that the header block holds.
+    fn owed_entries(&self) -> Vec<Entry> {
+        debug_assert!(self.open.is_none() || self.owed.len() <= OWED_MAX);
+        let more = self.owed.iter().skip(OWED_MAX).zip(self.last_lsn + 1..);
+        let entry = |(&fingerprint, lsn): (&Fingerprint, u64)| Entry {
+            kind: EntryKind::Tombstone,
+            fingerprint,
+            lsn: Lsn(lsn),
+            offset: 0,
+            len: 0,
+        };
+        more.map(entry).collect()
     }
 
     fn raw(&self, entries: u32, entries_crc: u32) -> Raw {
@@ -157,7 +173,7 @@ impl Checkpoint {
             entries_crc,
             data_bytes: open.map_or(0, |open| open.data_bytes),
             last_lsn: self.last_lsn,
-            owed: self.owed.len() as u32,
+            owed: self.owed.len().min(OWED_MAX) as u32,
             sealed: self.sealed,
         }
     }
@@ -190,6 +206,10 @@ impl Checkpoint {
         });
         let owed = area[OWED_AT..BLOCK_BYTES as usize].chunks_exact(size_of::<u64>()).take(raw.owed as usize);
         let owed = owed.map(|slot| Fingerprint::from_number(bytemuck::pod_read_unaligned(slot)));
+        let mut owed: Vec<Fingerprint> = owed.collect::<Option<_>>().ok_or(Corrupt::Lengths)?;
+        if raw.open_segment == 0 {
+            owed.extend(entries.iter().map(|entry| entry.fingerprint));
+        }
         let open = (raw.open_segment != 0).then_some(OpenContents {
             segment: raw.open_segment,
             sequence: raw.open_sequence,
@@ -206,7 +226,7 @@ impl Checkpoint {
             sealed: raw.sealed,
             last_lsn: raw.last_lsn,
             members: members.collect(),
-            owed: owed.collect::<Option<_>>().ok_or(Corrupt::Lengths)?,
+            owed,
             open,
         })
     }
@@ -217,11 +237,14 @@ pub(crate) fn entries_max(bytes: u32) -> u32 {
     (bytes - BLOCK_BYTES) / ENTRY_BYTES
 }
 
+/// Owed tombstones that fit into a checkpoint of so many bytes while no segment is open.
+pub(crate) fn owed_max(bytes: u32) -> usize {
+    OWED_MAX + entries_max(bytes) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::segment::EntryKind;
-    use crate::types::Lsn;
 
     const DEVICE: DeviceId = DeviceId(1 << 70 | 2);
 
@@ -261,7 +284,9 @@ mod tests {
     #[test]
     fn a_checkpoint_comes_back() {
         let closed = Checkpoint { open: None, ..checkpoint(0) };
-        for written in [checkpoint(0), checkpoint(1), checkpoint(128), checkpoint(300), closed] {
+        let owed = (0..500).map(|n| Fingerprint::from_parts(9, n)).collect();
+        let owing = Checkpoint { owed, ..closed.clone() };
+        for written in [checkpoint(0), checkpoint(1), checkpoint(128), checkpoint(300), closed, owing] {
             let area = written.encode();
             assert_eq!(Checkpoint::used_bytes(area.as_ref(), 1 << 20), Ok(area.len()));
             assert_eq!(Checkpoint::decode(area.as_ref(), DEVICE, &geometry()), Ok(written));

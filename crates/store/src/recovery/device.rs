@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::block::{BlockBuf, Blocks};
-use crate::disk::checkpoint::{Checkpoint, Sequences};
+use crate::disk::checkpoint::{Checkpoint, Sequences, owed_max};
 use crate::disk::segment::{Entry, Header, Trailer, void_frame};
 use crate::disk::superblock::candidates;
 use crate::fingerprint::Fingerprint;
@@ -321,7 +321,10 @@ impl DeviceRecovery {
         let sealed = frame.trailer.filter(|trailer| begun.is_none_or(|begun| begun == trailer.sequence));
         let promised = known.floor..known.next;
         match (sealed, open) {
-            _ if frame.header.is_some_and(|header| header.void) => {}
+            _ if frame.header.is_some_and(|header| header.void) => {
+                // Only half of the frame was written: the life before would be a damaged header away.
+                self.torn.extend(frame.trailer.map(|_| segment));
+            }
             (_, Some(open)) if begun.is_none_or(|begun| begun == open.sequence) => {
                 let sealed = self.plan_seal(segment, open.sequence, open.data_bytes, &open.entries);
                 self.sources.push(Source { segment, sealed, contents: Contents::Here(open.entries) });
@@ -423,6 +426,17 @@ impl DeviceRecovery {
         }
     }
 
+    /// Tombstones that the checkpoint of recovery can keep.
+    pub(super) fn owed_max(&self) -> usize {
+        self.geometry().map_or(0, |geometry| owed_max(geometry.checkpoint_bytes()))
+    }
+
+    /// Nothing on this device counts; says which segments that concerns.
+    pub(super) fn give_up_contents(&mut self) -> std::ops::RangeInclusive<u32> {
+        self.floor = self.next_sequence;
+        self.base..=self.base + self.frames.len() as u32 - 1
+    }
+
     /// Everything older on this device is void.
     pub(super) fn ignore_older(&mut self) {
         self.merging = self.sources.len();
@@ -454,7 +468,7 @@ impl DeviceRecovery {
     }
 
     /// Writes what was decided here into the area that the last checkpoint is not in.
-    pub(super) fn queue_checkpoint(&mut self, identity: &Identity, number: u64, last_lsn: Lsn) {
+    pub(super) fn queue_checkpoint(&mut self, identity: &Identity, number: u64, merge: &Merge) {
         let Some(geometry) = self.geometry() else { return };
         let checkpoint = Checkpoint {
             device: self.id(),
@@ -464,9 +478,9 @@ impl DeviceRecovery {
             generation: identity.generation,
             sequences: Sequences { floor: self.floor, next: self.next_sequence },
             sealed: self.sources.iter().filter(|source| source.sealed.sequence >= self.floor).count() as u32,
-            last_lsn: last_lsn.0,
+            last_lsn: merge.last_lsn.0,
             members: identity.members.clone(),
-            owed: self.owed(),
+            owed: merge.superseded[self.index.at()].clone(),
             open: None,
         };
         let data = checkpoint.encode().freeze();

@@ -1,8 +1,9 @@
 //! Merging contents tables, newest entry first over all devices: the first entry of an object decides.
 //!
 //! A record that lost to one on *another* device gets a tombstone in its own device's log: the winner may be
-//! reclaimed first, and the loser must not come back then. (The tombstone that was written when it lost may not have
-//! survived the crash.)
+//! reclaimed or removed first, and the loser must not come back then. (The tombstone that was written when it lost
+//! may not have survived the crash.) The checkpoint at the end of recovery keeps these tombstones: without it the
+//! next crash could find a removal of the winner durable, and the loser's tombstone not.
 
 use super::device::DeviceRecovery;
 use super::*;
@@ -24,11 +25,12 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    /// For each device its base, and the tombstones that are newer than all that its segments list.
-    pub(super) fn new(devices: Vec<(u32, Vec<Fingerprint>)>) -> Self {
+    /// For each device its base, and the tombstones that are newer than all that its segments list; the last
+    /// lsn that a checkpoint names.
+    pub(super) fn new(devices: Vec<(u32, Vec<Fingerprint>)>, last_lsn: Lsn) -> Self {
         let (bases, superseded): (Vec<u32>, Vec<Vec<Fingerprint>>) = devices.into_iter().unzip();
         let dead = superseded.iter().map(|owed| owed.iter().copied().collect()).collect();
-        Self { index: Index::new(), last_lsn: Lsn(0), superseded, dead, bases }
+        Self { index: Index::new(), last_lsn, superseded, dead, bases }
     }
 
     /// Takes in entries as long as every device that has more shows its newest.
@@ -38,6 +40,17 @@ impl Merge {
             let Some((_, device)) = newest.max_by_key(|(lsn, _)| *lsn) else { return };
             let Some((segment, entry)) = device.take_newest() else { return };
             self.take(device, segment, &entry);
+        }
+    }
+
+    /// Drops the contents of devices that owe more tombstones than a checkpoint can keep.
+    pub(super) fn limit_owed(&mut self, devices: &mut [DeviceRecovery]) {
+        for (device, superseded) in devices.iter_mut().zip(&mut self.superseded) {
+            if superseded.len() > device.owed_max() {
+                superseded.clear();
+                let segments = device.give_up_contents();
+                self.index.sweep(|location| segments.contains(&location.segment()));
+            }
         }
     }
 

@@ -212,10 +212,14 @@ impl Recovery {
             Step::Frames => {
                 self.each(|device| device.sort_segments());
                 let devices = self.devices.iter();
-                self.merge = Some(Merge::new(devices.map(|device| (device.base, device.owed())).collect()));
+                let owed = devices.map(|device| (device.base, device.owed())).collect();
+                self.merge = Some(Merge::new(owed, self.last_lsn()));
                 Step::Contents
             }
             Step::Contents => {
+                if let Some(merge) = &mut self.merge {
+                    merge.limit_owed(&mut self.devices);
+                }
                 self.each(|device| device.queue_closing());
                 Step::Closing
             }
@@ -237,8 +241,8 @@ impl Recovery {
 
     fn queue_checkpoint(&mut self) {
         let (Some(identity), Some(merge)) = (&self.identity, &self.merge) else { return };
-        let (number, last_lsn) = (self.number(), self.last_lsn(merge));
-        self.devices.iter_mut().for_each(|device| device.queue_checkpoint(identity, number, last_lsn));
+        let number = self.number();
+        self.devices.iter_mut().for_each(|device| device.queue_checkpoint(identity, number, merge));
     }
 
     fn each(&mut self, act: impl FnMut(&mut DeviceRecovery)) {
@@ -321,8 +325,8 @@ impl Recovery {
             device.add_to(&mut self.report);
         }
         self.report.objects = merge.index.size().0;
-        let (number, last_lsn) = (self.number(), self.last_lsn(&merge));
-        let common = Common::new(self.config, merge.index, last_lsn);
+        let number = self.number();
+        let common = Common::new(self.config, merge.index, merge.last_lsn);
         let areas: Vec<Area> = self.devices.iter().map(|device| device.next_area().other()).collect();
         let mut opened = Vec::new();
         for (device, superseded) in self.devices.into_iter().zip(merge.superseded) {
@@ -340,8 +344,8 @@ impl Recovery {
         numbers.max().unwrap_or(0) + 1
     }
 
-    fn last_lsn(&self, merge: &Merge) -> Lsn {
+    fn last_lsn(&self) -> Lsn {
         let checkpoints = self.devices.iter().filter_map(|device| device.checkpoint());
-        checkpoints.map(|checkpoint| Lsn(checkpoint.last_lsn)).fold(merge.last_lsn, Lsn::max)
+        checkpoints.map(|checkpoint| Lsn(checkpoint.last_lsn)).fold(Lsn(0), Lsn::max)
     }
 }

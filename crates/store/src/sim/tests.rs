@@ -47,6 +47,11 @@ fn bit_rot_gives_misses() {
 }
 
 #[test]
+fn devices_that_fail_and_rot_give_misses() {
+    seeds("fail_and_rot", 200, Faults { errors: true, rot: true, ..Faults::default() });
+}
+
+#[test]
 fn devices_may_come_and_go() {
     seeds("devices_may_come", 300, Faults { moves: true, ..Faults::default() });
 }
