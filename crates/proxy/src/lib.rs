@@ -35,6 +35,8 @@ pub mod server;
 pub mod settings;
 pub mod site;
 pub mod stream;
+#[cfg(test)]
+mod testing;
 pub mod tunnel;
 pub mod worker;
 

@@ -175,4 +175,16 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn hostile_requests_are_refused_by_name() {
+        bolero::check!().with_test_time(crate::testing::fuzz_time()).for_each(|bytes: &[u8]| {
+            let _ = read(bytes);
+            let url = format!("http://{}", String::from_utf8_lossy(bytes));
+            if let Ok(url) = PurgeUrl::parse(&url) {
+                let again = format!("{}://{}{}", url.scheme, url.authority, url.path_and_query);
+                assert_eq!(PurgeUrl::parse(&again), Ok(url));
+            }
+        });
+    }
 }

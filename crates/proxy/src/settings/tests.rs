@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::table::SETTINGS;
 use super::*;
+use crate::testing::{fuzz_time, text};
 
 fn environment() -> Environment {
     Environment { xdg_cache_home: None, home: Some("/home/op".into()), cpus: 3 }
@@ -244,4 +245,70 @@ proptest::proptest! {
             mistakes.iter().for_each(|mistake| drop(mistake.to_string()));
         }
     }
+}
+
+const TOML: &[&str] = &[
+    "[",
+    "]",
+    "[[",
+    "]]",
+    "=",
+    "\"",
+    "'",
+    "\"\"\"",
+    "{",
+    "}",
+    ",",
+    "\n",
+    " ",
+    "#",
+    ".",
+    "\\u",
+    "\0",
+    "\u{e4}",
+    "0",
+    "-1",
+    "1e9",
+    "0x",
+    "true",
+    "1979-05-27",
+    "workers",
+    "listen",
+    "address",
+    "mode",
+    "\"reverse\"",
+    "site",
+    "hosts",
+    "origins",
+    "store",
+    "device",
+    "path",
+    "size",
+    "\"4GiB\"",
+    "forward",
+    "allow",
+    "\"127.0.0.0/8\"",
+    "connect_ports",
+    "timeouts",
+    "client_head",
+    "\"10s\"",
+    "log",
+    "access",
+    "format",
+];
+
+#[test]
+fn hostile_files_and_flags_are_read_or_refused_in_words() {
+    let judge = |outcome: Result<Settings, Vec<Mistake>>| {
+        if let Err(mistakes) = outcome {
+            assert!(!mistakes.is_empty() && mistakes.iter().all(|mistake| !mistake.to_string().is_empty()));
+        }
+    };
+    bolero::check!().with_test_time(fuzz_time()).for_each(|bytes: &[u8]| {
+        let text = text(bytes, TOML);
+        judge(with(Some(&text), &[]));
+        judge(with(Some(&String::from_utf8_lossy(bytes)), &[]));
+        let setting = &SETTINGS[bytes.len() % SETTINGS.len()];
+        judge(with(None, &[(&setting.flag(), &text)]));
+    });
 }

@@ -211,6 +211,7 @@ pub fn parse_device(text: &str) -> Result<DeviceSpec, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{fuzz_time, text};
 
     #[test]
     fn sizes() {
@@ -263,6 +264,63 @@ mod tests {
             let duration = Duration::from_millis(millis);
             proptest::prop_assert_eq!(parse_duration(&show_duration(duration)), Some(duration));
         }
+    }
+
+    const QUANTITY: &[&str] = &[
+        "0",
+        "1",
+        "9",
+        "18446744073709551615",
+        ".",
+        "-",
+        " ",
+        "K",
+        "Ki",
+        "M",
+        "Gi",
+        "TiB",
+        "B",
+        "b",
+        "ms",
+        "s",
+        "min",
+        "h",
+        "\u{660}",
+    ];
+
+    #[test]
+    fn hostile_sizes_and_durations_are_refused_or_read_back() {
+        bolero::check!().with_test_time(fuzz_time()).for_each(|bytes: &[u8]| {
+            let text = text(bytes, QUANTITY);
+            if let Some(size) = parse_size(&text) {
+                assert_eq!(parse_size(&show_size(size)), Some(size), "{text}");
+            }
+            if let Some(duration) = parse_duration(&text) {
+                assert_eq!(parse_duration(&show_duration(duration)), Some(duration), "{text}");
+            }
+        });
+    }
+
+    const URL: &[&str] = &[
+        "http", "https", "://", ":", "/", "[", "]", "::1", "10.0.0.1", "80", "65536", "0", "a", "Z", ".",
+        "-", "_", "%", "@", "?", "#", " ", "\0", "*", "=", ",", "path", "size", "1GiB", "\u{fc}",
+    ];
+
+    #[test]
+    fn hostile_urls_hosts_and_devices_are_refused_or_read_back() {
+        bolero::check!().with_test_time(fuzz_time()).for_each(|bytes: &[u8]| {
+            let text = text(bytes, URL);
+            for text in [format!("http://{text}"), text.clone()] {
+                if let Ok(origin) = parse_origin(&text) {
+                    let again = parse_origin(&format!("http://{}", origin.authority()));
+                    assert_eq!(again, Ok(origin), "{text}");
+                }
+            }
+            if let Ok(host) = parse_host(&text) {
+                assert_eq!(parse_host(&host), Ok(host.clone()), "{text}");
+            }
+            let _ = parse_device(&text);
+        });
     }
 
     #[test]
