@@ -20,7 +20,7 @@ use cli::{Cli, Command};
 use commands::Failure;
 
 /// Large buffers come and go with every miss. The system's allocator gives each back to the kernel and pays for its
-/// page faults again: a quarter of the CPU time of a 13 KiB miss (docs/decisions/0002-disk-engine.md).
+/// page faults again: a quarter of the CPU time of a 13 KiB miss (docs/decisions/0006-allocator.md).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
