@@ -9,6 +9,7 @@ use bytes::Bytes;
 use store::{At, Declined, Outbox, WrittenExtent};
 
 use super::Promised;
+use crate::hit;
 use crate::lookup::Response;
 use crate::object::{self, Body, Content, Head, Object, Variants};
 use crate::request::Request;
@@ -91,6 +92,11 @@ async fn refresh_record(worker: &Rc<Worker>, fresh: &Response, place: store::Pla
         None => return,
     };
     let Ok(record) = store.record(&place, &bytes) else { return };
+    // The store takes what is refreshed for written by this process, body and all.
+    if !record.is_intact() || hit::check(worker, fresh).await.is_err() {
+        worker.shared.cache.bad(&worker.disk, fresh.hash, &place);
+        return;
+    }
     let head = object::encode_response(fresh.head.stored.times_without_age(), &fresh.head.text);
     let mut out = Outbox::new();
     told(store.refresh(fresh.hash, &place, &record, &head, &mut out));

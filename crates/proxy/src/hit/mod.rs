@@ -27,7 +27,7 @@ use crate::respond::{self, Made, Persistence};
 use crate::worker::Worker;
 
 pub use at_once::{AtOnce, Rest, at_once, send_rest};
-pub use ready::{Ready, ready_lease, send_extent};
+pub use ready::{Ready, check, ready_lease, send_extent};
 use ready::{prepare, send_range};
 
 /// How a stored response comes to be served.

@@ -175,6 +175,18 @@ async fn make_ready(worker: &Rc<Worker>, extent: &DeviceExtent) -> Result<Ready,
     Ok(ready)
 }
 
+/// Checks every byte of a body that was not written by this process and has not been checked yet.
+///
+/// # Errors
+/// [`ReadFailed`] for the first extent that is not good.
+pub async fn check(worker: &Rc<Worker>, response: &Response) -> Result<(), ReadFailed> {
+    let Some(Body::Device(body)) = response.body() else { return Ok(()) };
+    for extent in body.extents.iter().filter(|extent| !extent.is_verified()) {
+        make_ready(worker, extent).await?;
+    }
+    Ok(())
+}
+
 async fn ready_place(worker: &Rc<Worker>, place: &store::Place) -> Result<Ready, ReadFailed> {
     match worker.shared.cache.store.at(place).ok_or(ReadFailed::Gone)? {
         At::Buffered(bytes) => Ok(Ready::Bytes(bytes)),
