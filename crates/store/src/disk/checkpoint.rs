@@ -8,7 +8,9 @@
 //! Membership: a device's contents count only if it took part in every run since it joined. Else it would
 //! bring back what was removed while it was away.
 
-use super::segment::{ENTRY_BYTES, Entry, EntryKind, decode_entries, encode_entries, halves, open_block, seal, whole};
+use super::segment::{
+    ENTRY_BYTES, Entry, EntryKind, decode_entries, encode_entries, halves, open_block, seal, whole,
+};
 use super::{Corrupt, VERSION};
 use crate::block::{BLOCK_BYTES, BlockBuf};
 use crate::fingerprint::Fingerprint;
