@@ -1,6 +1,6 @@
 //! Flipped bits: in a head, in a body, in a contents table, anywhere. The answer is right or fetched anew.
 
-use testkit::{Noise, Origin, Pattern, Tidegate, find_in_file, flip_bit};
+use testkit::{Noise, Origin, Pattern, Reply, Tidegate, find_in_file, flip_bit};
 
 use crate::{get, get_all, sized_origin, targets};
 
@@ -52,6 +52,28 @@ fn a_bit_in_a_large_body() {
     assert_eq!(get_all(&tidegate, &objects), 1, "an undamaged neighbour was lost");
     assert!(tidegate.metrics().sum("tidegate_checksum_failures_total") >= 1.0);
     assert_eq!(get_all(&tidegate, &objects), 2, "the new copy is kept");
+}
+
+/// A 304 gives an old body a new head, and with it the word of this process: the body is checked first.
+#[test]
+fn a_bit_in_a_large_body_that_is_validated() {
+    let body = Pattern(77).bytes(0, 300_000);
+    let sent = body.clone();
+    let origin = Origin::answering(move |request| {
+        let fresh = if request.head.has("if-none-match") { Reply::not_modified() } else { Reply::ok(&sent) };
+        fresh.field("ETag", "\"v1\"").field("Cache-Control", "max-age=3600")
+    });
+    let mut tidegate = Tidegate::reverse(&origin).memory("1MiB").store("64MiB").start();
+    assert_eq!(tidegate.get("/").expect(200).body, body);
+    tidegate.stop();
+    damage(&tidegate, &body[100_000..100_032], 5);
+    tidegate.restart();
+    let asked = testkit::Ask::get("/").field("Cache-Control", "no-cache");
+    assert_eq!(tidegate.ask(asked).expect(200).body, body, "validated, found damaged, and fetched");
+    for _ in 0..2 {
+        assert_eq!(tidegate.get("/").expect(200).body, body);
+    }
+    assert!(tidegate.metrics().sum("tidegate_checksum_failures_total") >= 1.0);
 }
 
 /// A large body is checked while it is sent: damage far behind its head may break the transfer, and must not be sent.

@@ -102,7 +102,8 @@ pub async fn lead(
     match settle(&query, ticket, stale.map(|s| s.0)).await {
         Settled::Ready(response, serving) => match hit::serve(x, &response, &serving).await {
             Some(outcome) => outcome,
-            None => x.made(&Made::unreadable()).await,
+            // Validated, but its bytes are gone or damaged: the origin has them.
+            None => alone(x, Forward::Miss, None).await,
         },
         Settled::Streaming(follower, work) => stream::lead(x, follower, work, why).await,
         Settled::Pass(answer, word) => pass(x, answer, why, Some(word)).await,
