@@ -118,9 +118,13 @@ async fn from_device(
     lease: store::Lease,
     range: std::ops::Range<u32>,
 ) -> Result<u64, Unfinished> {
-    let ready = hit::ready_lease(x.worker, lease).await;
+    let ready = hit::ready_lease(x.worker, lease.clone()).await;
     let ready = ready.map_err(|_| Unfinished::Source("extent-gone"))?;
     let n = u64::from(range.end - range.start);
-    hit::send_extent(x.worker, outbound, &ready, u64::from(range.start), n, false).await?;
+    tokio::select! {
+        biased;
+        sent = hit::send_extent(x.worker, outbound, &ready, u64::from(range.start), n, false) => sent?,
+        () = hit::overdue(|| lease.recalled()) => return Err(Unfinished::Source("lease-recalled")),
+    }
     Ok(n)
 }

@@ -159,7 +159,7 @@ pub async fn send_rest(worker: &Rc<Worker>, client: &Client, rest: Rest) -> bool
             tokio::select! {
                 biased;
                 sent = sent => sent.is_ok(),
-                () = overdue(&lease) => false,
+                () = overdue(|| lease.recalled()) => false,
             }
         }
     }

@@ -27,8 +27,8 @@ use crate::respond::{self, Made, Persistence};
 use crate::worker::Worker;
 
 pub use at_once::{AtOnce, Rest, at_once, send_rest};
-pub use ready::{Ready, check, ready_lease, send_extent};
-use ready::{prepare, send_range};
+use ready::{Held, hold, send_range};
+pub use ready::{Ready, check, overdue, ready_lease, send_extent};
 
 /// How a stored response comes to be served.
 pub struct Serving {
@@ -83,15 +83,16 @@ pub async fn serve(x: &Exchange<'_>, response: &Response, serving: &Serving) -> 
     }
     let body = response.body()?;
     if x.request.is_head() {
-        return Some(whole(x, response, body, serving, Vec::new()).await);
+        return Some(whole(x, response, body, serving, None).await);
     }
     match ranges(&x.request.traits, stored, body.length(), x.request.now) {
         RangeAnswer::Whole => {
-            let first = prepare(x.worker, response, body, 0).await.ok()?;
+            let first = hold(x.worker, response, body, 0..body.length()).await.ok()?;
             Some(whole(x, response, body, serving, first).await)
         }
         RangeAnswer::Parts(parts) => {
-            let first = prepare(x.worker, response, body, parts.first()?.start).await.ok()?;
+            let (start, end) = parts.iter().fold((u64::MAX, 0), |(a, b), p| (a.min(p.start), b.max(p.end)));
+            let first = hold(x.worker, response, body, start..end).await.ok()?;
             Some(partial(x, response, body, serving, &parts, first).await)
         }
         RangeAnswer::Unsatisfiable => Some(unsatisfiable(x, body.length(), serving).await),
@@ -103,7 +104,7 @@ async fn whole(
     response: &Response,
     body: &Body,
     serving: &Serving,
-    first: Vec<Ready>,
+    mut held: Option<Held<'_>>,
 ) -> Outcome {
     let stored = &response.head.stored;
     let mut head = Vec::with_capacity(response.head.text.len() + 128);
@@ -112,7 +113,7 @@ async fn whole(
     let length = if x.request.is_head() { 0 } else { body.length() };
     let mut outbound = outbound(x, head, Outgoing::Length(length));
     let sent = async {
-        send_range(x, &mut outbound, response, body, 0..length, first).await?;
+        send_range(x.worker, &mut outbound, body, 0..length, held.as_mut()).await?;
         outbound.end(&wire::Fields::new()).await
     };
     let sent = sent.await;
@@ -125,11 +126,11 @@ async fn partial(
     body: &Body,
     serving: &Serving,
     parts: &[ByteRange],
-    first: Vec<Ready>,
+    mut held: Option<Held<'_>>,
 ) -> Outcome {
     let complete = response.head.complete();
     let Some(parsed) = response.head.parsed(&complete) else {
-        return whole(x, response, body, serving, first).await;
+        return whole(x, response, body, serving, held).await;
     };
     let frame = Multipart::new(x.worker.random().into(), parsed.fields.get("content-type"), body.length());
     let is_single = parts.len() == 1;
@@ -153,15 +154,13 @@ async fn partial(
     respond::finish_head(&mut head, &serving.status, Outgoing::None, x.persistence());
     let mut outbound = outbound(x, head, Outgoing::Length(length));
     let sent = async {
-        let mut first = Some(first);
         for part in parts {
             if !is_single {
                 let mut before = Vec::with_capacity(160);
                 frame.write_part_head(&mut before, *part);
                 outbound.bytes(&before, Route::Memory, true).await?;
             }
-            let ready = first.take().unwrap_or_default();
-            send_range(x, &mut outbound, response, body, part.start..part.end, ready).await?;
+            send_range(x.worker, &mut outbound, body, part.start..part.end, held.as_mut()).await?;
         }
         if !is_single {
             let mut end = Vec::with_capacity(48);

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use store::At;
 
 use crate::disk::ReadFailed;
-use crate::exchange::Exchange;
 use crate::lookup::Response;
 use crate::metrics::Route;
 use crate::object::{Body, DeviceBody, DeviceExtent};
@@ -27,59 +26,114 @@ pub enum Ready {
     Resident(store::Lease),
 }
 
-/// Makes the first bytes of a range ready, before the head is sent: until then a failure is only a miss.
-pub(super) async fn prepare(
-    worker: &Rc<Worker>,
-    response: &Response,
-    body: &Body,
-    from: u64,
-) -> Result<Vec<Ready>, ReadFailed> {
-    let Body::Device(body) = body else { return Ok(Vec::new()) };
-    let Some((i, _)) = body.extent_at(from) else { return Ok(Vec::new()) };
-    Ok(vec![ready(worker, response, body, &body.extents[i]).await?])
+/// The extents that a range of a body lies in, held in place until it has been sent: what the store wants back
+/// meanwhile, it gets then.
+pub(super) struct Held<'r> {
+    response: &'r Response,
+    body: &'r DeviceBody,
+    /// Index of the first extent held.
+    first: usize,
+    at: Rc<[At]>,
+    /// The first extent, made ready before anything was sent: until then a failure is only a miss.
+    ready: Option<Ready>,
 }
 
-/// Sends a range of a body, each extent made ready while the one before is sent.
+/// Takes hold of a range of a body and makes its first bytes ready. `None`: the body is in memory.
+pub(super) async fn hold<'r>(
+    worker: &Rc<Worker>,
+    response: &'r Response,
+    body: &'r Body,
+    range: Range<u64>,
+) -> Result<Option<Held<'r>>, ReadFailed> {
+    let Body::Device(body) = body else { return Ok(None) };
+    let Some((first, _)) = body.extent_at(range.start) else { return Ok(None) };
+    let last = body.extent_at(range.end.saturating_sub(1)).map_or(first, |(last, _)| last);
+    let extents = body.extents.get(first..=last).unwrap_or_default();
+    let at = extents.iter().map(|extent| whereabouts(worker, extent)).collect::<Result<Rc<[_]>, _>>();
+    let at = at.inspect_err(|failed| told(worker, response, failed))?;
+    let mut held = Held { response, body, first, at, ready: None };
+    held.ready = Some(held.make_ready(worker, first).await?);
+    Ok(Some(held))
+}
+
+impl Held<'_> {
+    /// Makes one of the held extents ready. One that fails takes its object out of the cache.
+    async fn make_ready(&self, worker: &Rc<Worker>, extent: usize) -> Result<Ready, ReadFailed> {
+        let at = extent.checked_sub(self.first).and_then(|i| self.at.get(i)).ok_or(ReadFailed::Gone)?;
+        let made = make_ready(worker, &self.body.extents[extent], at.clone()).await;
+        let made = made.inspect_err(|failed| told(worker, self.response, failed))?;
+        if let Some(place) = self.response.object.place
+            && !self.body.noted.get()
+            && self.body.is_verified()
+        {
+            self.body.noted.set();
+            worker.shared.cache.store.note_verified(self.response.hash, &place);
+        }
+        Ok(made)
+    }
+
+    /// Sends a range of the body, each extent made ready while the one before is sent.
+    async fn send(
+        &mut self,
+        worker: &Rc<Worker>,
+        outbound: &mut Outbound<'_>,
+        range: Range<u64>,
+    ) -> Result<(), Unfinished> {
+        let (mut i, mut within) =
+            self.body.extent_at(range.start).ok_or(Unfinished::Source("extent-missing"))?;
+        let mut left = range.end - range.start;
+        let mut next = self.ready.take().filter(|_| i == self.first);
+        while left > 0 {
+            let now = match next.take() {
+                Some(ready) => ready,
+                None => self.make_ready(worker, i).await.map_err(unreadable)?,
+            };
+            let n = (u64::from(self.body.extents[i].at.len) - within).min(left);
+            left -= n;
+            let send = send_extent(worker, outbound, &now, within, n, left > 0);
+            let ahead = async {
+                match left {
+                    0 => None,
+                    _ => Some(self.make_ready(worker, i + 1).await),
+                }
+            };
+            let (sent, ahead) = tokio::join!(send, ahead);
+            sent?;
+            next = ahead.transpose().map_err(unreadable)?;
+            (i, within) = (i + 1, 0);
+        }
+        Ok(())
+    }
+}
+
+/// Sends a range of a body.
 pub(super) async fn send_range(
-    x: &Exchange<'_>,
+    worker: &Rc<Worker>,
     outbound: &mut Outbound<'_>,
-    response: &Response,
     body: &Body,
     range: Range<u64>,
-    first: Vec<Ready>,
+    held: Option<&mut Held<'_>>,
 ) -> Result<(), Unfinished> {
-    let body = match body {
-        Body::Memory(bytes) => {
-            let bytes = &bytes[range.start as usize..range.end as usize];
-            return outbound.bytes(bytes, Route::Memory, false).await;
+    match (body, held) {
+        (Body::Memory(bytes), _) => {
+            let bytes = bytes.get(range.start as usize..range.end as usize).unwrap_or_default();
+            outbound.bytes(bytes, Route::Memory, false).await
         }
-        Body::Device(body) => body,
-    };
-    let worker = x.worker;
-    let mut at = range.start;
-    let mut next = first.into_iter().next();
-    while at < range.end {
-        let (i, within) = body.extent_at(at).ok_or(Unfinished::Source("extent-missing"))?;
-        let extent = &body.extents[i];
-        let now = match next.take() {
-            Some(ready) => ready,
-            None => ready(worker, response, body, extent).await.map_err(unreadable)?,
-        };
-        let n = (u64::from(extent.at.len) - within).min(range.end - at);
-        let following = body.extents.get(i + 1).filter(|_| at + n < range.end);
-        let send = send_extent(worker, outbound, &now, within, n, at + n < range.end);
-        let ahead = async {
-            match following {
-                Some(extent) => Some(ready(worker, response, body, extent).await),
-                None => None,
+        (Body::Device(_), _) if range.is_empty() => Ok(()),
+        (Body::Device(_), None) => Err(Unfinished::Source("extent-missing")),
+        (Body::Device(_), Some(held)) => {
+            let leases = Rc::clone(&held.at);
+            tokio::select! {
+                biased;
+                sent = held.send(worker, outbound, range) => sent,
+                () = overdue(|| leases.iter().any(is_recalled)) => Err(Unfinished::Source("lease-recalled")),
             }
-        };
-        let (sent, ahead) = tokio::join!(send, ahead);
-        sent?;
-        next = ahead.transpose().map_err(unreadable)?;
-        at += n;
+        }
     }
-    Ok(())
+}
+
+fn is_recalled(at: &At) -> bool {
+    matches!(at, At::Device(lease) if lease.recalled())
 }
 
 /// Sends `n` bytes of an extent from `within` on.
@@ -102,23 +156,19 @@ pub async fn send_extent(
         Ready::Resident(lease) => {
             let source = worker.disk.source(lease.place());
             let (file, offset) = source.ok_or(Unfinished::Source("device-gone"))?;
-            tokio::select! {
-                biased;
-                sent = outbound.device(&*file, offset + within, n) => sent,
-                () = overdue(lease) => Err(Unfinished::Source("lease-recalled")),
-            }
+            outbound.device(&*file, offset + within, n).await
         }
     }
 }
 
-/// How long a client may go on taking bytes of a segment that the store wants back.
-const RECALLED_FOR: Duration = Duration::from_secs(30);
+/// How long a client may go on taking bytes of segments that the store wants back.
+const RECALLED_FOR: Duration = Duration::from_secs(60);
 
-/// Waits until the store has wanted a segment back for too long. Looks seldom: most sends end before the first look.
-pub(super) async fn overdue(lease: &store::Lease) {
+/// Waits until the store has wanted something back for too long. Looks seldom: most sends end before the first look.
+pub async fn overdue(is_recalled: impl Fn() -> bool) {
     loop {
-        tokio::time::sleep(RECALLED_FOR / 2).await;
-        if lease.recalled() {
+        tokio::time::sleep(RECALLED_FOR / 4).await;
+        if is_recalled() {
             tokio::time::sleep(RECALLED_FOR).await;
             return;
         }
@@ -133,34 +183,27 @@ fn unreadable(failed: ReadFailed) -> Unfinished {
     })
 }
 
-/// Makes one extent ready. One that fails takes its object out of the cache.
-async fn ready(
-    worker: &Rc<Worker>,
-    response: &Response,
-    body: &DeviceBody,
-    extent: &DeviceExtent,
-) -> Result<Ready, ReadFailed> {
-    let outcome = make_ready(worker, extent).await;
-    let shared = &worker.shared;
-    match (&outcome, response.object.place) {
-        (Ok(_), Some(place)) if !body.noted.get() && body.is_verified() => {
-            body.noted.set();
-            shared.cache.store.note_verified(response.hash, &place);
-        }
-        (Err(ReadFailed::Checksum), Some(place)) => shared.cache.bad(&worker.disk, response.hash, &place),
-        (Err(ReadFailed::Gone), Some(place)) => shared.cache.forget(response.hash, &place),
+/// What a failure says of its object.
+fn told(worker: &Rc<Worker>, response: &Response, failed: &ReadFailed) {
+    let cache = &worker.shared.cache;
+    match (failed, response.object.place) {
+        (ReadFailed::Checksum, Some(place)) => cache.bad(&worker.disk, response.hash, &place),
+        (ReadFailed::Gone, Some(place)) => cache.forget(response.hash, &place),
         _ => {}
     }
-    outcome
 }
 
-async fn make_ready(worker: &Rc<Worker>, extent: &DeviceExtent) -> Result<Ready, ReadFailed> {
-    let (disk, store) = (&worker.disk, &worker.shared.cache.store);
+/// Where an extent's bytes are, and the right to read them.
+fn whereabouts(worker: &Worker, extent: &DeviceExtent) -> Result<At, ReadFailed> {
+    let store = &worker.shared.cache.store;
     let place = store.extent_place(&extent.at).ok_or(ReadFailed::Gone)?;
-    if extent.is_verified() {
-        return ready_place(worker, &place).await;
-    }
-    let ready = match store.at(&place).ok_or(ReadFailed::Gone)? {
+    store.at(&place).ok_or(ReadFailed::Gone)
+}
+
+async fn make_ready(worker: &Rc<Worker>, extent: &DeviceExtent, at: At) -> Result<Ready, ReadFailed> {
+    let disk = &worker.disk;
+    let ready = match at {
+        At::Device(lease) if extent.is_verified() => return ready_lease(worker, lease).await,
         At::Device(lease) if disk.disks().io == StoreIo::PageCache => {
             disk.verify(&lease, extent.at.crc).await?;
             Ready::Resident(lease)
@@ -182,16 +225,9 @@ async fn make_ready(worker: &Rc<Worker>, extent: &DeviceExtent) -> Result<Ready,
 pub async fn check(worker: &Rc<Worker>, response: &Response) -> Result<(), ReadFailed> {
     let Some(Body::Device(body)) = response.body() else { return Ok(()) };
     for extent in body.extents.iter().filter(|extent| !extent.is_verified()) {
-        make_ready(worker, extent).await?;
+        make_ready(worker, extent, whereabouts(worker, extent)?).await?;
     }
     Ok(())
-}
-
-async fn ready_place(worker: &Rc<Worker>, place: &store::Place) -> Result<Ready, ReadFailed> {
-    match worker.shared.cache.store.at(place).ok_or(ReadFailed::Gone)? {
-        At::Buffered(bytes) => Ok(Ready::Bytes(bytes)),
-        At::Device(lease) => ready_lease(worker, lease).await,
-    }
 }
 
 /// Makes leased bytes ready that are known to be good.
