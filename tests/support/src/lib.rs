@@ -59,7 +59,7 @@ pub use wire::{End, Wire};
 /// How long anything that should happen at once may take before the test fails.
 ///
 /// Generous, because two cores may be busy with other tests; a passing test never waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Asks `question` again and again until it answers, for state that no event announces (a metric, `/proc`).
 ///

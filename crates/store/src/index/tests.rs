@@ -94,3 +94,40 @@ fn a_million_objects_take_sixteen_bytes_each() {
     assert!(gone.len() > 980_000);
     assert!(index.size().1 < 1 << 20, "{:?}", index.size());
 }
+
+/// Resident bytes of this process.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// The figures of `bench/results/index.md`. Wall time, so the longest pauses include those that others cause.
+#[test]
+#[ignore = "a measurement, for a release build on a quiet machine"]
+fn ten_million_objects_measured() {
+    const OBJECTS: u64 = 10_000_000;
+    let before = resident_bytes();
+    let index = Index::new();
+    let (mut rebuilds, mut others) = (Vec::new(), Vec::new());
+    for n in 0..OBJECTS {
+        let of = Fingerprint::from(crate::KeyHash(crate::testing::mix(n).into()));
+        let bytes = || index.shards[of.shard()].lock().bytes();
+        let (had, started) = (bytes(), std::time::Instant::now());
+        index.insert(of, || location(n as u32));
+        let took = started.elapsed().as_nanos() as u64;
+        if bytes() == had { others.push(took) } else { rebuilds.push(took) }
+    }
+    others.sort_unstable();
+    rebuilds.sort_unstable();
+    let percentile = |of: &[u64], per_million: usize| of[(of.len() - 1) * per_million / 1_000_000];
+    for (name, times) in [("with a rebuild", &rebuilds), ("without", &others)] {
+        let [p50, p99, p9999, max] = [500_000, 990_000, 999_900, 1_000_000].map(|at| percentile(times, at));
+        println!("inserts {name}: {}; ns: p50 {p50}, p99 {p99}, p99.99 {p9999}, max {max}", times.len());
+    }
+    let (entries, bytes) = index.size();
+    let per_object = bytes as f64 / entries as f64;
+    println!("{entries} objects, {bytes} bytes of tables: {per_object:.2} an object");
+    drop((others, rebuilds));
+    println!("resident growth, measuring included: {}", resident_bytes().saturating_sub(before));
+    assert!(per_object <= 16.0);
+}

@@ -5,7 +5,9 @@
 //! * A crash decides for every write that is not durable, completed or not, in any order: it is there, or not at
 //!   all, or torn: any set of its 512-byte sectors. Syncs under way are forgotten.
 //! * Where a run has `errors`, requests fail now and then: a failed write may have happened, wholly or in part.
-//! * Where a run has `rot`, a crash may flip one bit anywhere behind the first superblock.
+//! * Where a run has `rot`, a crash may flip one bit anywhere behind the first superblock. In segments these add
+//!   up; in slot 0 there is one at most between two successful starts, because a checkpoint has two copies and
+//!   the loss of both cannot be told from one that was never written.
 //!
 //! Not modelled: devices that lie about syncs; writes that end up elsewhere.
 
@@ -29,6 +31,8 @@ pub(super) struct Disk {
     unsynced: Vec<Unsynced>,
     /// Requests under way; syncs with the number of writes that they cover.
     under_way: Vec<(Io, usize)>,
+    /// Whether a bit of slot 0 was flipped since the last successful start.
+    slot_0_rotten: bool,
 }
 
 impl Disk {
@@ -37,7 +41,13 @@ impl Disk {
         for (offset, data) in format::format(options) {
             durable[offset as usize..][..data.len() as usize].copy_from_slice(data.as_ref());
         }
-        Self { seen: durable.clone(), durable, unsynced: Vec::new(), under_way: Vec::new() }
+        Self {
+            seen: durable.clone(),
+            durable,
+            unsynced: Vec::new(),
+            under_way: Vec::new(),
+            slot_0_rotten: false,
+        }
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -134,9 +144,22 @@ impl Disk {
             }
         }
         if rot && rng.one_in(2) {
-            let at = 20 * 1024 + rng.below(self.bytes() - 20 * 1024) as usize;
-            self.durable[at] ^= 1 << rng.below(8);
+            self.rot(rng);
         }
         self.seen.clone_from(&self.durable);
+    }
+
+    fn rot(&mut self, rng: &mut Rng) {
+        let at = 20 * 1024 + rng.below(self.bytes() - 20 * 1024) as usize;
+        let in_slot_0 = at < super::SEGMENT as usize;
+        if !(in_slot_0 && self.slot_0_rotten) {
+            self.slot_0_rotten |= in_slot_0;
+            self.durable[at] ^= 1 << rng.below(8);
+        }
+    }
+
+    /// A store was opened on it: its checkpoint is whole again.
+    pub(super) fn opened(&mut self) {
+        self.slot_0_rotten = false;
     }
 }

@@ -579,6 +579,7 @@ impl Recovering {
 fn open(disks: &mut [Disk], present: &[usize], rng: &mut Rng) -> Store {
     let mut recovery = Recovering::new(disks, present);
     while recovery.go_on(disks, present, rng) {}
+    present.iter().for_each(|&at| disks[at].opened());
     recovery.recovery.into_store().unwrap().0
 }
 
