@@ -15,7 +15,9 @@ use std::time::Duration;
 use slab::Slab;
 
 /// How often [`Timers::sweep`] must be called, and how late a deadline may be noticed.
-pub const TICK: Duration = Duration::from_millis(100);
+pub const TICK: Duration = Duration::from_millis(1000 / TICKS_A_SECOND);
+
+const TICKS_A_SECOND: u64 = 10;
 
 /// The wait's limit passed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,9 +95,10 @@ impl Timers {
     }
 
     fn after(&self, limit: Duration) -> u64 {
-        let ticks = limit.as_millis().div_ceil(TICK.as_millis());
-        // One more, because the present tick is already partly over.
-        self.tick.get() + u64::try_from(ticks).unwrap_or(u64::MAX / 2) + 1
+        // In 64 bits, because this is asked for every wait. One more, because the present tick is already partly over.
+        let whole = limit.as_secs().saturating_mul(TICKS_A_SECOND);
+        let rest = u64::from(limit.subsec_millis()) * TICKS_A_SECOND;
+        self.tick.get().saturating_add(whole).saturating_add(rest.div_ceil(1000) + 1)
     }
 }
 
