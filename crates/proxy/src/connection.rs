@@ -4,8 +4,9 @@
 //! that was refused is answered and the connection closed, with what else had been received thrown away, because nobody
 //! can say where the next request begins.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -33,7 +34,12 @@ pub struct Client {
     pub mode: Mode,
     /// Whether it may use us so.
     pub allowed: bool,
+    /// Bytes that go out before anything else: interim responses that the socket did not take.
+    unsent: RefCell<Vec<u8>>,
 }
+
+/// Bytes of interim responses that may wait for a client.
+const UNSENT_MAX: usize = 64 * 1024;
 
 impl Client {
     /// Makes a connection ready for use.
@@ -50,7 +56,39 @@ impl Client {
                 worker.shared.settings.forward.allow.iter().any(|network| network.contains(&address))
             }
         };
-        Ok(Self { socket: Socket::new(stream)?, watch: worker.timers.watch(), peer, mode, allowed })
+        Ok(Self {
+            socket: Socket::new(stream)?,
+            watch: worker.timers.watch(),
+            peer,
+            mode,
+            allowed,
+            unsent: RefCell::default(),
+        })
+    }
+}
+
+impl Client {
+    /// Sends an interim response, as far as the socket takes it; the rest goes out before the next one. Never waits, so
+    /// nobody can cut it in two. False when too much is waiting already.
+    #[must_use]
+    pub fn interim(&self, head: &[u8]) -> bool {
+        let mut unsent = self.unsent.borrow_mut();
+        unsent.extend_from_slice(head);
+        // A failed socket is found out by the final response.
+        let sent = self.socket.try_send(&[IoSlice::new(&unsent)], false).unwrap_or(0);
+        unsent.drain(..sent);
+        unsent.len() <= UNSENT_MAX
+    }
+
+    /// A final response head with what has to go out before it.
+    #[must_use]
+    pub fn behind_interim(&self, head: Vec<u8>) -> Vec<u8> {
+        let mut unsent = self.unsent.take();
+        if unsent.is_empty() {
+            return head;
+        }
+        unsent.extend_from_slice(&head);
+        unsent
     }
 }
 

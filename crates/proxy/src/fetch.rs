@@ -513,6 +513,7 @@ pub async fn pass(
     let timeouts = &worker.shared.settings.timeouts;
     let means = worker.response_means();
     let (to, watch) = (&x.client.socket, &x.client.watch);
+    let text = x.client.behind_interim(text);
     let mut outbound = Outbound::new(to, watch, timeouts.client_send, means, text, outgoing);
     let sent = match outgoing {
         Outgoing::None => outbound.flush(false).await,

@@ -196,7 +196,7 @@ pub async fn send_made(
     persistence: Persistence,
     head_only: bool,
 ) -> Outcome {
-    let bytes = made.write(worker.now(), status, persistence, head_only);
+    let bytes = client.behind_interim(made.write(worker.now(), status, persistence, head_only));
     let limit = worker.shared.settings.timeouts.client_send;
     let sent = pump::memory::send(&client.socket, &bytes, false, &client.watch, limit).await;
     let mut outcome = Outcome::new(made.status, RequestResult::Error).because(made.word);

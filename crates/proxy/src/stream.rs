@@ -61,6 +61,7 @@ async fn stream(
     hit::write_age(&mut head, stored.age(x.request.now));
     hit::write_via(x.worker, &mut head);
     respond::finish_head(&mut head, &status, outgoing, persistence);
+    let head = x.client.behind_interim(head);
     let code = stored.status;
     let limit = x.worker.shared.settings.timeouts.client_send;
     let means = x.worker.response_means();

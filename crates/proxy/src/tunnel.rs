@@ -47,6 +47,7 @@ pub async fn upgrade(x: &mut Exchange<'_>) -> Outcome {
         Ok(None) => return fetch::pass(x, answer, Forward::Bypass, Some("upgrade-declined")).await,
         Err(error) => return x.made(&Made::origin(&error)).await,
     };
+    let head = x.client.behind_interim(head);
     join(x, status, &head, &answer.connection.socket, &answer.window.filled()[head_len..]).await
 }
 

@@ -179,6 +179,7 @@ fn is_replaced_by_parts(name: &str, is_single: bool) -> bool {
 
 fn outbound<'x>(x: &'x Exchange<'_>, head: Vec<u8>, outgoing: Outgoing) -> Outbound<'x> {
     let limit = x.worker.shared.settings.timeouts.client_send;
+    let head = x.client.behind_interim(head);
     Outbound::new(&x.client.socket, &x.client.watch, limit, x.worker.response_means(), head, outgoing)
 }
 

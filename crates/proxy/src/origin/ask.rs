@@ -154,14 +154,17 @@ async fn wait_for_head(
 ) -> Result<(), OriginError> {
     let limit = worker.shared.settings.timeouts.origin_first_byte;
     let arrives = async {
-        loop {
+        for _ in 0..=INTERIM_MAX {
             receive_head(worker, socket, window).await?;
             let Some(interim) = interim_head(window, &worker.shared.wire_limits)? else { return Ok(()) };
-            if let Some((client, Version::Http11)) = client {
-                pass_interim(worker, client, &interim.line_and_fields).await;
+            if let Some((client, Version::Http11)) = client
+                && !client.interim(&interim.line_and_fields)
+            {
+                return Err(OriginError::Babbling);
             }
             window.consume(interim.len);
         }
+        Err(OriginError::Babbling)
     };
     watch.within(limit, arrives).await.unwrap_or(Err(OriginError::Silent))
 }
@@ -184,6 +187,9 @@ async fn receive_head(worker: &Rc<Worker>, socket: &Socket, window: &mut Window)
     }
     Ok(())
 }
+
+/// Interim responses that one request may bring.
+const INTERIM_MAX: usize = 64;
 
 struct Interim {
     line_and_fields: Vec<u8>,
@@ -208,13 +214,6 @@ fn interim_head(window: &Window, limits: &wire::Limits) -> Result<Option<Interim
     }
     wire::write::end_head(&mut out);
     Ok(Some(Interim { line_and_fields: out, len }))
-}
-
-/// A client that does not take an interim response will be found out when the final one is sent.
-async fn pass_interim(worker: &Rc<Worker>, client: &Client, head: &[u8]) {
-    let watch = worker.timers.watch();
-    let limit = worker.shared.settings.timeouts.client_send;
-    let _ = pump::memory::send(&client.socket, head, false, &watch, limit).await;
 }
 
 fn sending_failed(stopped: pump::Stopped) -> OriginError {

@@ -51,6 +51,8 @@ pub enum OriginError {
     Protocol(Refusal),
     /// The response head broke off.
     CutShort,
+    /// Interim responses without end.
+    Babbling,
     /// The origin changed the protocol, which nobody had asked for.
     Switched,
     /// The client ended or stalled while its request body was being sent on.
@@ -70,7 +72,7 @@ impl OriginError {
             Self::Ended | Self::Failed(_) => "connection_terminated",
             Self::Silent => "http_response_timeout",
             Self::CutShort => "http_response_incomplete",
-            Self::Protocol(_) | Self::Switched => "http_protocol_error",
+            Self::Protocol(_) | Self::Switched | Self::Babbling => "http_protocol_error",
             Self::ClientBody(_) => "http_request_error",
             Self::NoOrigin => "destination_unavailable",
         }
@@ -95,6 +97,7 @@ impl OriginError {
             Self::Protocol(refusal) => refusal.word(),
             Self::ClientBody(word) => word,
             Self::Switched => "unasked-101",
+            Self::Babbling => "too-many-interim",
             other => other.word(),
         }
     }
