@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 
 /// Fields of one head that fit without an allocation.
-pub const INLINE_FIELDS: usize = 24;
+pub const INLINE_FIELDS: usize = 16;
 
 /// The protocol version of a message. Only major version 1 reaches this crate's users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

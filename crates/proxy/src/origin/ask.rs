@@ -5,6 +5,7 @@
 //! comes before the request body is through ends the sending of it.
 
 use std::rc::Rc;
+use std::task::{Poll, ready};
 
 use pump::{Socket, Watch};
 use wire::{HeadScan, Version};
@@ -84,7 +85,7 @@ async fn attempt(
     ask: &mut Ask<'_>,
 ) -> Result<Answer, OriginError> {
     worker.metrics.origin_request();
-    let mut window = worker.buffers.window();
+    let mut window = None;
     let (socket, client) = (&connection.socket, ask.client);
     let request_sent = match &mut ask.body {
         None => {
@@ -97,6 +98,7 @@ async fn attempt(
             send_and_wait(worker, watch, socket, &mut window, ask.head, (body, *outgoing), client).await?
         }
     };
+    let window = window.ok_or(OriginError::Ended)?;
     Ok(Answer { connection, window, request_sent })
 }
 
@@ -105,7 +107,7 @@ async fn send_and_wait(
     worker: &Rc<Worker>,
     watch: &Watch,
     socket: &Socket,
-    window: &mut Window,
+    window: &mut Option<Window>,
     head: &[u8],
     (body, outgoing): (&mut Inbound, Outgoing),
     client: Option<(&Client, Version)>,
@@ -137,7 +139,7 @@ async fn readable_head(
     worker: &Rc<Worker>,
     watch: &Watch,
     socket: &Socket,
-    window: &mut Window,
+    window: &mut Option<Window>,
     client: Option<(&Client, Version)>,
 ) -> Result<(), OriginError> {
     std::future::poll_fn(|cx| socket.poll_readable(cx)).await.map_err(OriginError::Failed)?;
@@ -149,13 +151,13 @@ async fn wait_for_head(
     worker: &Rc<Worker>,
     watch: &Watch,
     socket: &Socket,
-    window: &mut Window,
+    window: &mut Option<Window>,
     client: Option<(&Client, Version)>,
 ) -> Result<(), OriginError> {
     let limit = worker.shared.settings.timeouts.origin_first_byte;
     let arrives = async {
         for _ in 0..=INTERIM_MAX {
-            receive_head(worker, socket, window).await?;
+            let window = receive_head(worker, socket, window).await?;
             let Some(interim) = interim_head(window, &worker.shared.wire_limits)? else { return Ok(()) };
             if let Some((client, Version::Http11)) = client
                 && !client.interim(&interim.line_and_fields)
@@ -169,9 +171,18 @@ async fn wait_for_head(
     watch.within(limit, arrives).await.unwrap_or(Err(OriginError::Silent))
 }
 
-/// Receives until a whole head is at the front of `window`.
-async fn receive_head(worker: &Rc<Worker>, socket: &Socket, window: &mut Window) -> Result<(), OriginError> {
+/// Receives until a whole head is at the front of the window. The window is taken when the first bytes are there: until
+/// then a waiting request holds none, and the bytes come into one that is still in the processor's cache.
+async fn receive_head<'w>(
+    worker: &Rc<Worker>,
+    socket: &Socket,
+    window: &'w mut Option<Window>,
+) -> Result<&'w mut Window, OriginError> {
     let limits = &worker.shared.wire_limits;
+    let window = match window {
+        Some(window) => window,
+        none => none.insert(first_bytes(worker, socket).await?),
+    };
     let mut scan = HeadScan::response();
     while scan.advance(window.filled(), limits).map_err(OriginError::Protocol)?.is_none() {
         if window.is_full() && !window.grow(limits.head_bytes + crate::buffers::BUFFER_BYTES) {
@@ -179,13 +190,27 @@ async fn receive_head(worker: &Rc<Worker>, socket: &Socket, window: &mut Window)
         }
         match socket.recv(window.room(usize::MAX)).await {
             Ok(0) if window.filled().is_empty() => return Err(OriginError::Ended),
-            Ok(0) => return Err(OriginError::CutShort),
-            Ok(n) => window.filled_more(n),
-            Err(_) if !window.filled().is_empty() => return Err(OriginError::CutShort),
-            Err(error) => return Err(OriginError::Failed(error)),
+            Ok(n @ 1..) => window.filled_more(n),
+            Ok(_) | Err(_) => return Err(OriginError::CutShort),
         }
     }
-    Ok(())
+    Ok(window)
+}
+
+async fn first_bytes(worker: &Rc<Worker>, socket: &Socket) -> Result<Window, OriginError> {
+    std::future::poll_fn(|cx| {
+        let mut window = worker.buffers.window();
+        let received = ready!(socket.poll_recv(cx, window.room(usize::MAX)));
+        Poll::Ready(match received {
+            Ok(0) => Err(OriginError::Ended),
+            Ok(n) => {
+                window.filled_more(n);
+                Ok(window)
+            }
+            Err(error) => Err(OriginError::Failed(error)),
+        })
+    })
+    .await
 }
 
 /// Interim responses that one request may bring.
