@@ -116,3 +116,17 @@ fn fields_and_their_order_are_left_alone() {
     assert_eq!(response.head.all("set-cookie"), ["a=1", "b=2, c"]);
     assert_eq!(origin.requests()[0].head.all("accept"), ["a/b;q=0.5", "c/d"]);
 }
+
+/// RFC 9110 §7.6.2.
+#[test]
+fn max_forwards_is_counted_down_and_ends_here_at_zero() {
+    let origin = Origin::always(Reply::ok("x"));
+    let tidegate = Tidegate::reverse(&origin).start();
+    tidegate.ask(Ask::new("OPTIONS", "/").field("Max-Forwards", "3")).expect(200);
+    assert_eq!(origin.requests()[0].head.field("max-forwards").as_deref(), Some("2"));
+    let last = tidegate.ask(Ask::new("OPTIONS", "/").field("Max-Forwards", "0")).expect(204);
+    assert!(last.field("allow").is_some_and(|allow| allow.contains("GET")));
+    tidegate.ask(Ask::new("TRACE", "/").field("Max-Forwards", "0")).expect(405);
+    tidegate.ask(Ask::get("/").field("Max-Forwards", "0")).expect(200);
+    assert_eq!(origin.count(), 2, "only the first and the GET went on");
+}

@@ -207,6 +207,9 @@ impl Exchange<'_> {
         if self.request.head.method == "CONNECT" {
             return tunnel::connect(self).await;
         }
+        if wire::fields::max_forwards(&self.request.head) == Some(0) {
+            return respond::as_last_recipient(self).await;
+        }
         if self.request.is_upgrade() {
             return tunnel::upgrade(self).await;
         }

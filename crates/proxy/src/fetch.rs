@@ -603,11 +603,15 @@ pub fn request_head(
     wire::write::request_line(&mut out, request.head.method, &target);
     wire::write::field(&mut out, "Host", &request.authority);
     let ours = matches!(asked, Conditions::Own(_));
+    let forwards = wire::fields::max_forwards(&request.head);
     for field in wire::fields::end_to_end(&request.head.fields) {
-        let replaced = ["host", "content-length"].iter().any(|name| field.name.eq_ignore_ascii_case(name));
+        let replaced = is_replaced(field.name, forwards.is_some());
         if !(replaced || ours && is_condition(field.name)) {
             wire::write::field(&mut out, field.name, field.value);
         }
+    }
+    if let Some(left) = forwards {
+        wire::write::field_decimal(&mut out, "Max-Forwards", left.saturating_sub(1));
     }
     if let Conditions::Own(Some(stored)) = asked {
         for field in conditions(stored) {
@@ -625,6 +629,12 @@ pub fn request_head(
     respond::write_via(&mut out, request.head.version, &worker.shared.pseudonym);
     wire::write::end_head(&mut out);
     out
+}
+
+/// Fields of a request that are written anew.
+fn is_replaced(name: &str, counts_forwards: bool) -> bool {
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    is("host") || is("content-length") || counts_forwards && is("max-forwards")
 }
 
 /// The head of a request to change the protocol, as it goes to the origin (RFC 9110 §7.8).

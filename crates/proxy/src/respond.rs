@@ -10,7 +10,7 @@ use semantics::CacheStatus;
 use wire::{Refusal, ResponseHead, Version};
 
 use crate::connection::Client;
-use crate::exchange::Outcome;
+use crate::exchange::{Exchange, Outcome};
 use crate::metrics::RequestResult;
 use crate::origin::OriginError;
 use crate::outbound::Outgoing;
@@ -151,6 +151,13 @@ impl Made {
         Self { status, error_type: "connection_terminated", word, sentence }
     }
 
+    /// For a `TRACE` that ends here.
+    #[must_use]
+    pub fn no_trace() -> Self {
+        let sentence = "TRACE is not answered here.";
+        Self { status: 405, error_type: "http_request_denied", word: "trace", sentence }
+    }
+
     /// For a request head that did not arrive in time.
     #[must_use]
     pub fn too_slow() -> Self {
@@ -175,7 +182,7 @@ impl Made {
         wire::write::field_decimal(&mut out, "Content-Length", body.len() as u64);
         wire::write::field(&mut out, "Cache-Control", b"no-store");
         if self.status == 405 {
-            wire::write::field(&mut out, "Allow", b"GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
+            wire::write::field(&mut out, "Allow", ALLOWED);
         }
         let proxy_status = format!("{NAME}; error={}; details=\"{}\"", self.error_type, self.word);
         wire::write::field(&mut out, "Proxy-Status", proxy_status.as_bytes());
@@ -202,6 +209,26 @@ pub async fn send_made(
     let mut outcome = Outcome::new(made.status, RequestResult::Error).because(made.word);
     outcome.complete = sent.is_ok();
     outcome
+}
+
+/// Methods that are passed on or answered here.
+const ALLOWED: &[u8] = b"GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH";
+
+/// Answers an `OPTIONS` or `TRACE` that may not be sent on any further (RFC 9110 §7.6.2). `TRACE` would show the client
+/// what others have added on the way; it is not answered in kind (RFC 9110 §9.3.8).
+pub async fn as_last_recipient(x: &Exchange<'_>) -> Outcome {
+    if x.request.head.method == "TRACE" {
+        return x.made(&Made::no_trace()).await;
+    }
+    let mut head = Vec::with_capacity(256);
+    wire::write::status_line(&mut head, 204, b"No Content");
+    wire::write::field(&mut head, "Date", &wire::date::format(x.worker.now()));
+    wire::write::field(&mut head, "Allow", ALLOWED);
+    let status = CacheStatus { outcome: semantics::cache_status::Outcome::Generated, detail: None };
+    finish_head(&mut head, &status, Outgoing::None, x.persistence());
+    let limit = x.worker.shared.settings.timeouts.client_send;
+    let sent = pump::memory::send(&x.client.socket, &head, false, &x.client.watch, limit).await;
+    Outcome { complete: sent.is_ok(), ..Outcome::new(204, RequestResult::Pass) }
 }
 
 /// Answers a request that breaks a rule, before the connection is closed.
