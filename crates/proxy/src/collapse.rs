@@ -130,6 +130,12 @@ impl Ticket {
         self.owner.as_ref()
     }
 
+    /// Whether anybody has joined the fill (beside its owner, only the table holds it otherwise).
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| Arc::strong_count(owner.fill()) > 2)
+    }
+
     /// Ends the fill: its entry leaves the table, then `end` tells those who wait.
     pub fn end(mut self, end: impl FnOnce(Owner)) {
         self.leave_table();

@@ -214,7 +214,7 @@ async fn ask_origin(query: &Query<'_>, stale: Option<&Response>) -> Result<Answe
 
 /// A full answer: may it be stored, and how does it come?
 fn judge(query: &Query<'_>, ticket: Ticket, answer: Answer, times: Times) -> Settled {
-    let arrived = match Arrived::read(query, &answer, times) {
+    let arrived = match Arrived::read(query, &answer, times, ticket.is_awaited()) {
         Ok(arrived) => arrived,
         Err(NotStored::Broken(error)) => return failed(query, ticket, None, error),
         Err(NotStored::Declined(word)) => {
@@ -246,7 +246,7 @@ enum NotStored {
 }
 
 impl Arrived {
-    fn read(query: &Query<'_>, answer: &Answer, times: Times) -> Result<Self, NotStored> {
+    fn read(query: &Query<'_>, answer: &Answer, times: Times, awaited: bool) -> Result<Self, NotStored> {
         let (worker, request) = (query.worker, query.request);
         let shared = &worker.shared;
         let received = answer.window.filled();
@@ -264,6 +264,11 @@ impl Arrived {
             return Err(NotStored::Declined("too-large"));
         }
         let (whole, body_len) = whole_body(&received[head_len..], &body, &shared.wire_limits).unzip();
+        // Devices that are behind are not waited for. A body that nobody else waits for goes past them, by splice.
+        let piece = receive::PIECE_BYTES;
+        if whole.is_none() && !awaited && !shared.disks.has_room_for(piece) {
+            return Err(NotStored::Declined("writes-behind"));
+        }
         let length = match (&whole, &body) {
             (Some(payload), _) => Some(payload.len() as u64),
             (None, ResponseBody::Length(n)) => Some(*n),

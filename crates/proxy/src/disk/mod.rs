@@ -47,6 +47,8 @@ pub struct Disks {
     pub devices: Vec<Device>,
     /// Memory for bodies on their way to a device.
     pub budget: BufferBudget,
+    /// How much that is.
+    pub buffer_bytes: u64,
     /// How bodies are read.
     pub io: StoreIo,
     /// Whether io_uring may be used.
@@ -88,6 +90,13 @@ impl Disks {
 
     fn offset(&self, place: &Place) -> Option<u64> {
         self.store.device_offset(place)
+    }
+
+    /// Whether a body on its way to a device finds a buffer now. Where the devices are behind, it does not.
+    #[must_use]
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        let taken = self.budget.usage().taken_bytes as u64;
+        taken + bytes <= self.buffer_bytes
     }
 
     /// An empty queue: a ring, or threads where the kernel refuses it.

@@ -223,6 +223,7 @@ fn recover(
         store: Arc::new(store),
         devices,
         budget: BufferBudget::new(buffers, buffers / 2),
+        buffer_bytes: buffers as u64,
         io,
         uring,
     };
