@@ -76,12 +76,15 @@ impl Collapse {
 
     /// A purge of `primary`: no fill of it, nor of a variant of it, is kept or joined from now on.
     pub fn forget(&self, primary: KeyHash) {
-        self.forget_where(|fill| fill.primary == primary);
-    }
-
-    /// A purge of everything.
-    pub fn forget_all(&self) {
-        self.forget_where(|_| true);
+        for shard in &self.shards {
+            shard.lock().retain(|_, fill| {
+                let named = fill.primary == primary;
+                if named {
+                    fill.forget();
+                }
+                !named
+            });
+        }
     }
 
     /// Notes that the resource's last response could not be shared.
@@ -96,18 +99,6 @@ impl Collapse {
         let slot = self.unshareable_slot(hash).load(Ordering::Relaxed);
         let left = (slot & 0xff_ffff).wrapping_sub(now) & 0xff_ffff;
         slot & !0xff_ffff == tag(hash) && left <= UNSHAREABLE_FOR_SECONDS
-    }
-
-    fn forget_where(&self, named: impl Fn(&Fill) -> bool) {
-        for shard in &self.shards {
-            shard.lock().retain(|_, fill| {
-                let forget = named(fill);
-                if forget {
-                    fill.forget();
-                }
-                !forget
-            });
-        }
     }
 
     fn shard(&self, hash: KeyHash) -> &Shard {

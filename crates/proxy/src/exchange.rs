@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Instant;
 
-use semantics::cache_status::{CacheStatus, Forward, Forwarded, Outcome as Handled};
+use semantics::cache_status::{CacheStatus, Forward, Outcome as Handled};
 use semantics::reuse::{Reuse, may_reuse};
 use wire::framing::RequestBody;
 use wire::{Refusal, RequestHead, Version};
@@ -345,12 +345,6 @@ impl Exchange<'_> {
     #[must_use]
     pub fn is_chunking(&self) -> bool {
         self.request.head.version == Version::Http11
-    }
-
-    /// `Cache-Status` of a response that came from the origin.
-    #[must_use]
-    pub fn forwarded(why: Forward) -> Forwarded {
-        Forwarded::because(why)
     }
 
     /// Decides about the connection once the response is out.

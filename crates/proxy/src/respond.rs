@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use semantics::CacheStatus;
+use semantics::cache_status::NAME;
 use wire::{Refusal, ResponseHead, Version};
 
 use crate::connection::Client;
@@ -16,9 +17,6 @@ use crate::origin::OriginError;
 use crate::outbound::Outgoing;
 use crate::request::Denied;
 use crate::worker::Worker;
-
-/// Our name in `Cache-Status` and `Proxy-Status`.
-pub const NAME: &str = "tidegate";
 
 /// What the client's connection does after the response.
 #[derive(Clone, Copy, Debug)]
@@ -75,11 +73,8 @@ pub fn relayed_head(worker: &Worker, response: &ResponseHead<'_>, outgoing: Outg
 
 /// Appends our `Via` for a message received in `version` (RFC 9110 §7.6.3).
 pub fn write_via(out: &mut Vec<u8>, version: Version, pseudonym: &str) {
-    out.extend_from_slice(match version {
-        Version::Http10 => b"Via: 1.0 ",
-        Version::Http11 => b"Via: 1.1 ",
-    });
-    out.extend_from_slice(pseudonym.as_bytes());
+    out.extend_from_slice(b"Via: ");
+    semantics::via::write_via(out, version, pseudonym);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -184,7 +179,7 @@ impl Made {
         if self.status == 405 {
             wire::write::field(&mut out, "Allow", ALLOWED);
         }
-        let proxy_status = format!("{NAME}; error={}; details=\"{}\"", self.error_type, self.word);
+        let proxy_status = format!("{}; error={}; details=\"{}\"", NAME, self.error_type, self.word);
         wire::write::field(&mut out, "Proxy-Status", proxy_status.as_bytes());
         finish_head(&mut out, status, Outgoing::Length(body.len() as u64), persistence);
         if !head_only {
