@@ -253,7 +253,7 @@ struct Driver<'d> {
 
 impl<'d> Driver<'d> {
     fn new(devices: &'d [Device], uring: bool) -> io::Result<Self> {
-        Ok(Self { devices, queue: super::queue(uring)?, running: HashMap::new() })
+        Ok(Self { devices, queue: super::queue::backend(uring)?, running: HashMap::new() })
     }
 
     fn run(
