@@ -11,9 +11,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::fs::Advice;
+use rustix::io::{pwritev, retry_on_intr};
 
 use crate::aligned::Writer;
 use crate::device::{advise, all_present, zero_range};
+
+mod parts;
+
+pub use parts::{PARTS_MAX, Parts};
 
 /// The most bytes of one operation: what one system call surely takes.
 pub const OPERATION_BYTES_MAX: usize = 1 << 30;
@@ -35,6 +40,15 @@ pub enum Operation {
         offset: u64,
         /// What to write; a [`Settled`](crate::aligned::Settled) becomes one without a copy.
         bytes: Bytes,
+    },
+    /// Write all of `parts`, one behind the other. Result: the number of their bytes.
+    WriteVectored {
+        /// Where to; by O_DIRECT every part must be aligned.
+        file: Arc<File>,
+        /// Position in the file of the first part.
+        offset: u64,
+        /// What to write, at most [`PARTS_MAX`] of them.
+        parts: Parts,
     },
     /// Read `len` bytes into the writer, whose watermark moves as they arrive. Result: their number, fewer only at the
     /// end of the file.
@@ -91,6 +105,8 @@ impl Operation {
     pub fn is_sound(&self) -> bool {
         let (offset, len, room) = match self {
             Self::Write { offset, bytes, .. } => (*offset, bytes.len(), usize::MAX),
+            Self::WriteVectored { parts, .. } if parts.count() > PARTS_MAX => return false,
+            Self::WriteVectored { offset, parts, .. } => (*offset, parts.len(), usize::MAX),
             Self::Read { offset, len, into, .. } => (*offset, *len, into.remaining()),
             Self::Load { offset, len, .. }
             | Self::Forget { offset, len, .. }
@@ -105,6 +121,7 @@ impl Operation {
     pub fn run(&mut self) -> io::Result<usize> {
         match self {
             Self::Write { file, offset, bytes } => file.write_all_at(bytes, *offset).map(|()| bytes.len()),
+            Self::WriteVectored { file, offset, parts } => write_all_parts(file, *offset, parts),
             Self::Read { file, offset, len, into } => read_up_to(file, *offset, *len, into),
             Self::Load { file, offset, len } => {
                 for start in (0..*len).step_by(LOAD_PIECE_BYTES) {
@@ -120,6 +137,17 @@ impl Operation {
             Self::ZeroRange { file, offset, len } => zero_range(file, *offset, *len as u64).map(|()| 0),
         }
     }
+}
+
+fn write_all_parts(file: &File, offset: u64, parts: &Parts) -> io::Result<usize> {
+    let mut done = 0;
+    while done < parts.len() {
+        match retry_on_intr(|| pwritev(file, &parts.rest(done), offset + done as u64))? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            count => done += count,
+        }
+    }
+    Ok(done)
 }
 
 fn read_up_to(file: &File, offset: u64, len: usize, into: &mut Writer) -> io::Result<usize> {
@@ -177,6 +205,18 @@ pub(crate) struct Flight {
     pub(crate) load: Load,
     /// Whether anybody waits for the result.
     pub(crate) wanted: bool,
+    /// Where the kernel finds the parts of a vectored write.
+    pub(crate) vectors: Vectors,
+}
+
+/// What the kernel reads as an array of `iovec`: pointers into the parts of the operation beside it.
+#[derive(Default)]
+pub(crate) struct Vectors(pub(crate) Vec<libc::iovec>);
+
+impl std::fmt::Debug for Vectors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Vectors({})", self.0.len())
+    }
 }
 
 /// What a completion means for its operation.
@@ -190,7 +230,7 @@ pub(crate) enum Step {
 
 impl Flight {
     pub(crate) fn new(operation: Operation) -> Self {
-        Self { operation, done: 0, load: Load::Whole, wanted: true }
+        Self { operation, done: 0, load: Load::Whole, wanted: true, vectors: Vectors::default() }
     }
 
     /// Takes the kernel's answer: a count, or an error number below zero.
@@ -202,12 +242,12 @@ impl Flight {
         };
         match &mut self.operation {
             Operation::Write { bytes, .. } => {
-                self.done += count;
-                match (count, bytes.len() - self.done) {
-                    (_, 0) => Step::Done(Ok(self.done)),
-                    (0, _) => Step::Done(Err(ErrorKind::WriteZero.into())),
-                    _ => Step::Again,
-                }
+                let len = bytes.len();
+                self.wrote(count, len)
+            }
+            Operation::WriteVectored { parts, .. } => {
+                let len = parts.len();
+                self.wrote(count, len)
             }
             Operation::Read { len, into, .. } => {
                 into.advance(count);
@@ -225,6 +265,15 @@ impl Flight {
             Operation::Forget { .. } | Operation::Sync { .. } | Operation::ZeroRange { .. } => {
                 Step::Done(Ok(0))
             }
+        }
+    }
+
+    fn wrote(&mut self, count: usize, of: usize) -> Step {
+        self.done += count;
+        match (count, of - self.done) {
+            (_, 0) => Step::Done(Ok(self.done)),
+            (0, _) => Step::Done(Err(ErrorKind::WriteZero.into())),
+            _ => Step::Again,
         }
     }
 }
@@ -265,7 +314,12 @@ mod tests {
             Operation::Read { file: file(), offset: 0, len: 4096, into }
         };
         let load = |len| Operation::Load { file: file(), offset: 0, len };
-        let rows: [(Operation, &[i32], Result<usize, ErrorKind>); 14] = [
+        let parts = || Parts::from(vec![Bytes::from_static(&[1; 4096]); 2]);
+        let vectored = || Operation::WriteVectored { file: file(), offset: 0, parts: parts() };
+        let rows: [(Operation, &[i32], Result<usize, ErrorKind>); 17] = [
+            (vectored(), &[8192], Ok(8192)),
+            (vectored(), &[4608, -libc::EINTR, 3584], Ok(8192)),
+            (vectored(), &[4096, 0], Err(ErrorKind::WriteZero)),
             (write(), &[4096], Ok(4096)),
             (write(), &[512, -libc::EINTR, 3584], Ok(4096)),
             (write(), &[512, 0], Err(ErrorKind::WriteZero)),

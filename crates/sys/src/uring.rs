@@ -22,7 +22,7 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::io::Errno;
 
 use crate::aligned::{BLOCK_BYTES, Memory};
-use crate::operation::{Flight, LOAD_PIECE_BYTES, Load, Operation, Step};
+use crate::operation::{Flight, LOAD_PIECE_BYTES, Load, Operation, Step, Vectors};
 use crate::queue::{Completion, NotQueued, Queue, Slots, Token, Unqueued};
 
 /// Why this system gives no ring.
@@ -77,6 +77,14 @@ impl Ring {
         Ok(Self { flights, scratch, ring: Uring(ring) })
     }
 
+    /// Lets as many operations of this thread's rings wait in the kernel at a time (the kernel's own limit is four per
+    /// processor). What a device cannot do asynchronously takes a kernel thread for as long, and a device that does not
+    /// answer must leave some to the others.
+    pub fn allow_waiting(&self, operations: u32) {
+        // Nothing is lost where the kernel refuses (before 5.15) but the higher limit.
+        let _ = self.ring.0.submitter().register_iowq_max_workers(&mut [operations, 0]);
+    }
+
     /// Puts the entry for what is left of an operation into the submission queue.
     fn stage(&mut self, token: Token) {
         let Some(flight) = self.flights.get_mut(token) else {
@@ -86,6 +94,8 @@ impl Ring {
         // SAFETY: push requires that everything the entry points to stays valid until the operation is over:
         // - the file: an `Arc` in the flight keeps the descriptor open;
         // - the bytes of a write: `Bytes` in the flight keeps them where they are, and nobody writes to them;
+        // - the vectors of a write of parts: a `Vec` in the flight, which changes only when the entry is made anew, after
+        //   the completion of the one before;
         // - the target of a read: the `Writer` in the flight keeps it mapped; nobody else can form a reference to the
         //   unfilled part, and we form none before `absorb` takes the completion of this entry;
         // - the target of a touch: one byte that is mapped for as long as the ring, or leaked with it, and never read.
@@ -216,9 +226,10 @@ fn build(depth: u32) -> io::Result<IoUring> {
 }
 
 fn probe(ring: &IoUring) -> Result<(), Refused> {
-    const NEEDED: [u8; 5] = [
+    const NEEDED: [u8; 6] = [
         opcode::Read::CODE,
         opcode::Write::CODE,
+        opcode::Writev::CODE,
         opcode::Fsync::CODE,
         opcode::Fadvise::CODE,
         opcode::Fallocate::CODE,
@@ -237,6 +248,16 @@ fn entry_for(flight: &mut Flight, scratch: NonNull<u8>) -> squeue::Entry {
         Operation::Write { file, offset, bytes } => {
             let left = &bytes[done..];
             let entry = opcode::Write::new(fd(file), left.as_ptr(), left.len() as u32);
+            entry.offset(*offset + done as u64).build()
+        }
+        Operation::WriteVectored { file, offset, parts } => {
+            let of = |slice: &io::IoSlice<'_>| libc::iovec {
+                iov_base: slice.as_ptr().cast_mut().cast(),
+                iov_len: slice.len(),
+            };
+            flight.vectors = Vectors(parts.rest(done).iter().map(of).collect());
+            let Vectors(vectors) = &flight.vectors;
+            let entry = opcode::Writev::new(fd(file), vectors.as_ptr(), vectors.len() as u32);
             entry.offset(*offset + done as u64).build()
         }
         Operation::Read { file, offset, len, into } => {

@@ -94,6 +94,21 @@ fn what_is_written_and_made_durable_is_read_back() {
 }
 
 #[test]
+fn parts_are_written_one_behind_the_other() {
+    each(|queue| {
+        let (device, body) = (device(4 << 20), pattern(1 << 20));
+        let parts: Vec<Bytes> = body.chunks(65_536).map(settled).collect();
+        let operation = Operation::WriteVectored {
+            file: Arc::clone(device.writer()),
+            offset: 1 << 20,
+            parts: parts.into(),
+        };
+        assert_eq!(one(queue, operation).result.unwrap(), 1 << 20);
+        assert!(bytes_read(one(queue, read(&device, 1 << 20, 1 << 20))) == body);
+    });
+}
+
+#[test]
 fn many_at_once_come_back_each_under_its_own_name() {
     each(|queue| {
         let device = device(DEPTH as u64 * BLOCK_BYTES as u64);
@@ -142,6 +157,12 @@ fn ranges_that_nothing_can_serve_are_refused_at_once() {
             Operation::Read { file: file(), offset: u64::MAX, len: 1, into: room(4096) },
             Operation::Load { file: file(), offset: 0, len: crate::operation::OPERATION_BYTES_MAX + 1 },
             Operation::ZeroRange { file: file(), offset: i64::MAX as u64, len: 1 },
+            Operation::WriteVectored { file: file(), offset: 0, parts: vec![].into() },
+            Operation::WriteVectored {
+                file: file(),
+                offset: 0,
+                parts: vec![Bytes::from_static(b"."); 1025].into(),
+            },
         ];
         for operation in wrong {
             assert_eq!(queue.push(operation).unwrap_err().why, Unqueued::Range);
