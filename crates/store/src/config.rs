@@ -17,8 +17,10 @@ pub struct Config {
     pub in_flight_bytes_max: u64,
     /// Share of a reclaimed segment that hot records may take with them, in percent.
     pub carry_percent: u32,
-    /// A device with this many I/O errors is retired.
+    /// A device with this many I/O errors that count is retired.
     pub device_errors_max: u32,
+    /// So much time lets one error count no more.
+    pub device_error_forgiven_after: Millis,
     /// Reads that recovery keeps under way on each device.
     pub recovery_depth: u32,
 }
@@ -33,6 +35,7 @@ impl Default for Config {
             in_flight_bytes_max: 64 << 20,
             carry_percent: 25,
             device_errors_max: 16,
+            device_error_forgiven_after: 60_000,
             recovery_depth: 32,
         }
     }

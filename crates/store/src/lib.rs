@@ -21,6 +21,7 @@ pub mod fingerprint;
 pub mod foreign;
 pub mod format;
 pub mod geometry;
+mod health;
 mod index;
 pub mod inspect;
 pub mod io;

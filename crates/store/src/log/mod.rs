@@ -22,6 +22,7 @@ use crate::disk::checkpoint::{OWED_MAX, OpenContents, Sequences, entries_max};
 use crate::disk::segment::{ENTRY_BYTES, Entry, EntryKind, Header, Trailer, void_frame};
 use crate::fingerprint::Fingerprint;
 use crate::geometry::Geometry;
+use crate::health::Health;
 use crate::index::{Index, Location};
 use crate::io::{Io, IoDone, IoId, IoResult, Outbox};
 use crate::lease::Lives;
@@ -32,7 +33,7 @@ use bytes::Bytes;
 use reclaim::{Draining, Reclaim};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// What all logs of a store share.
 #[derive(Debug)]
@@ -86,8 +87,7 @@ pub(crate) struct DeviceInfo {
     /// Number of segment 0 among the segments of all devices.
     pub(crate) base: u32,
     pub(crate) lives: Arc<Lives>,
-    pub(crate) retired: AtomicBool,
-    pub(crate) errors: AtomicU64,
+    pub(crate) health: Health,
     pub(crate) writes: AtomicU64,
     pub(crate) given_bytes: AtomicU64,
     pub(crate) next_io: AtomicU64,
@@ -99,7 +99,7 @@ impl DeviceInfo {
     }
 
     pub(crate) fn is_retired(&self) -> bool {
-        self.retired.load(SeqCst)
+        self.health.is_retired()
     }
 
     fn place(&self, segment: u32, sequence: u64, offset: u32, len: u32) -> Place {
@@ -501,9 +501,9 @@ impl Log {
         geometry.trailer_offset().saturating_sub(2 * table)
     }
 
-    /// Gives the device up: everything on it becomes a miss.
+    /// The device was given up: everything on it becomes a miss. Requests under way are not waited for; what they still
+    /// may do is nothing that anybody looks at.
     pub(crate) fn retire(&mut self) {
-        self.device.retired.store(true, SeqCst);
         for segment in 1..self.states.len() as u32 {
             self.device.lives.close(segment);
         }
@@ -515,6 +515,8 @@ impl Log {
         self.doomed.clear();
         self.owed.clear();
         self.unsettled.clear();
+        let unanswered: u64 = self.writes.drain().map(|(_, write)| u64::from(write.data.len())).sum();
+        self.common.in_flight_bytes.fetch_sub(unanswered, Relaxed);
         (self.open, self.reclaim, self.owed_clear, self.dirty) = (None, None, false, false);
         (self.victim, self.sealed_since_checkpoint) = (None, false);
         let range = self.device.base..self.device.base + self.states.len() as u32;

@@ -6,11 +6,11 @@ use crate::disk::checkpoint::{Checkpoint, Sequences, owed_max};
 use crate::disk::segment::{Entry, Header, Trailer, void_frame};
 use crate::disk::superblock::candidates;
 use crate::fingerprint::Fingerprint;
+use crate::health::Health;
 use crate::lease::Lives;
 use crate::log::{Sealed, State};
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::AtomicBool;
 
 /// What a request is for.
 #[derive(Debug, Clone)]
@@ -518,8 +518,7 @@ impl DeviceRecovery {
             geometry,
             base: self.base,
             lives,
-            retired: AtomicBool::new(false),
-            errors: AtomicU64::new(0),
+            health: Health::default(),
             writes: AtomicU64::new(0),
             given_bytes: AtomicU64::new(0),
             next_io: AtomicU64::new(self.next_io),

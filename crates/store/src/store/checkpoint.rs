@@ -62,6 +62,7 @@ impl Shared {
     /// Begins a checkpoint if one is due.
     pub(super) fn checkpoint_if_due(&self, now: Millis, out: &mut Outbox) {
         let mut checkpoint = self.checkpoint.lock();
+        self.go_on_without_the_retired(&mut checkpoint, out);
         let last = *checkpoint.last.get_or_insert(now);
         if checkpoint.step != Step::Idle || !self.is_due(now.saturating_sub(last)) {
             return;
@@ -69,6 +70,13 @@ impl Shared {
         checkpoint.last = Some(now);
         self.begin(&mut checkpoint, out);
         self.advance(&mut checkpoint, out);
+    }
+
+    /// A retired device may never answer: nobody waits for it.
+    fn go_on_without_the_retired(&self, checkpoint: &mut Checkpointer, out: &mut Outbox) {
+        let answers = |id: &IoId| self.device(id.device()).is_some_and(|device| !device.info.is_retired());
+        checkpoint.waiting.retain(answers);
+        self.advance(checkpoint, out);
     }
 
     fn is_due(&self, elapsed: Millis) -> bool {

@@ -1,6 +1,7 @@
 //! Driving the machine: outcomes in, time in, a clean stop, figures out.
 
 use super::{Blocked, Store};
+use crate::log::Failure;
 use crate::*;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -15,6 +16,34 @@ impl Store {
             shared.count_error(device, failure);
         }
         shared.checkpoint_complete(id, failed, out);
+    }
+
+    /// The driver asks a device to move so many bytes, for whatever purpose. Where others have less to do, they are given
+    /// more of what is stored.
+    pub fn asked(&self, device: DeviceIndex, bytes: u64) {
+        if let Some(device) = self.shared.device(device) {
+            device.info.health.ask(bytes);
+        }
+    }
+
+    /// The device has answered for so many bytes, well or badly, or was given up.
+    pub fn answered(&self, device: DeviceIndex, bytes: u64) {
+        if let Some(device) = self.shared.device(device) {
+            device.info.health.answer(bytes);
+        }
+    }
+
+    /// A request has waited for its answer for longer than any healthy device needs: the device is retired. Whether the
+    /// answer ever comes does not matter any more; it may still be given to [`Store::complete`].
+    pub fn note_hung(&self, device: DeviceIndex) {
+        if let Some(device) = self.shared.device(device) {
+            self.shared.count_error(device, Failure::Fatal);
+        }
+    }
+
+    /// Whether the device was given up. A device that is not here counts as such.
+    pub fn is_retired(&self, device: DeviceIndex) -> bool {
+        self.shared.device(device).is_none_or(|device| device.info.is_retired())
     }
 
     /// Does what is due: checkpoints, reclaim. To be called a few times a second at least.
@@ -83,7 +112,7 @@ fn device_stats(device: &super::Device) -> DeviceStats {
         geometry: info.geometry,
         segments,
         bytes,
-        errors: info.errors.load(Relaxed),
+        errors: info.health.errors(),
         writes: info.writes.load(Relaxed),
         retired: info.is_retired(),
     }

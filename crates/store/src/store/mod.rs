@@ -151,15 +151,22 @@ impl Shared {
 
     /// Counts an error of a device, which may be one too many.
     fn count_error(&self, device: &Device, failure: log::Failure) {
-        let errors = device.info.errors.fetch_add(1, Relaxed) + 1;
-        if failure == log::Failure::Fatal || errors >= u64::from(self.common.config.device_errors_max) {
+        let config = &self.common.config;
+        let now = self.common.now.load(Relaxed);
+        let strikes = device.info.health.strike(now, config.device_error_forgiven_after);
+        if failure == log::Failure::Fatal || strikes >= u64::from(config.device_errors_max) {
             self.retire(device);
         }
     }
 
     /// Gives a device up. The others' next checkpoints say so, so that it cannot come back with old contents.
     fn retire(&self, device: &Device) {
-        device.log.lock().retire();
+        let mut log = device.log.lock();
+        if !device.info.health.retire() {
+            return;
+        }
+        log.retire();
+        drop(log);
         for other in &self.devices {
             other.log.lock().dirty |= !other.info.is_retired();
         }

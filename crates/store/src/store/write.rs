@@ -120,11 +120,14 @@ impl Shared {
         if in_flight > self.common.config.in_flight_bytes_max { Err(Declined::WritesBehind) } else { Ok(()) }
     }
 
-    fn candidates(&self) -> impl Iterator<Item = (usize, Candidate)> {
+    fn candidates(&self) -> impl Iterator<Item = (usize, Candidate)> + Clone {
         let healthy = self.devices.iter().enumerate().filter(|(_, device)| !device.info.is_retired());
         healthy.map(|(at, Device { info, .. })| {
             let given = info.given_bytes.load(Relaxed);
-            (at, Candidate { id: info.id, bytes: info.geometry.used_bytes(), given })
+            (
+                at,
+                Candidate { id: info.id, bytes: info.geometry.used_bytes(), given, load: info.health.load() },
+            )
         })
     }
 
