@@ -1,7 +1,7 @@
-//! A checkpoint: what of the open segment is durable, and who belongs to the store.
+//! A checkpoint: what of the open segment is durable, who belongs to the store, and the caller's note.
 //!
 //! Two areas in slot 0 are written in turn, each with two copies: a header block, then the entries of the open
-//! segment. The newest intact one counts. (Two copies: going back to the area before would bring back what
+//! segment, then the note (opaque bytes, the same on every device). The newest intact one counts. (Two copies: going back to the area before would bring back what
 //! was removed since.) A checkpoint is written after a sync of everything that it covers, on all devices,
 //! so an entry that it lists has its bytes (and its extents, wherever they are) on their devices.
 //!
@@ -13,15 +13,19 @@ use super::segment::{
 };
 use super::{Corrupt, VERSION};
 use crate::block::{BLOCK_BYTES, BlockBuf};
+use crate::checksum::crc32c;
 use crate::fingerprint::Fingerprint;
 use crate::geometry::Geometry;
 use crate::types::{DeviceId, Lsn};
 use bytemuck::{Pod, Zeroable};
+use bytes::Bytes;
 
 const MAGIC: [u8; 8] = *b"TGCHECKP";
 
 /// Devices in a store.
 pub const MEMBERS_MAX: usize = 64;
+/// Bytes of the longest note; less where checkpoint areas are small ([`note_max`]).
+const NOTE_BYTES_MAX: u32 = 256 << 10;
 /// Tombstones that found no room in the log and are kept in the header block. Where no segment is open the
 /// others are entries ([`owed_max`]).
 pub const OWED_MAX: usize = 64;
@@ -59,7 +63,16 @@ struct RawMember {
 }
 const MEMBER_BYTES: usize = size_of::<RawMember>();
 const OWED_AT: usize = size_of::<Raw>() + MEMBERS_MAX * MEMBER_BYTES;
-const _: () = assert!(OWED_AT + OWED_MAX * size_of::<u64>() <= BLOCK_BYTES as usize);
+const NOTE_AT: usize = OWED_AT + OWED_MAX * size_of::<u64>();
+const _: () = assert!(NOTE_AT + size_of::<RawNote>() <= BLOCK_BYTES as usize);
+
+/// How long the note is that stands behind the entries.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct RawNote {
+    bytes: u32,
+    crc: u32,
+}
 
 /// A device of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,14 +130,17 @@ pub struct Checkpoint {
     pub owed: Vec<Fingerprint>,
     /// The open segment, if any.
     pub open: Option<OpenContents>,
+    /// What the store's caller wants to find again at the next start.
+    pub note: Bytes,
 }
 
 impl Checkpoint {
-    /// Header block and entries, in whole blocks.
+    /// Header block, entries and note, in whole blocks.
     pub(crate) fn encode(&self) -> BlockBuf {
         let owed = self.owed_entries();
         let entries = self.open.as_ref().map_or(&owed[..], |open| &open.entries);
-        let mut area = BlockBuf::zeroed(BLOCK_BYTES + entries.len() as u32 * ENTRY_BYTES);
+        let entries_bytes = entries.len() as u32 * ENTRY_BYTES;
+        let mut area = BlockBuf::zeroed(BLOCK_BYTES + entries_bytes + self.note.len() as u32);
         let (header, rest) = area.as_mut().split_at_mut(BLOCK_BYTES as usize);
         let entries_crc = encode_entries(entries, rest);
         let raw = self.raw(entries.len() as u32, entries_crc);
@@ -137,6 +153,9 @@ impl Checkpoint {
         for (of, slot) in self.owed.iter().zip(header[OWED_AT..].chunks_exact_mut(size_of::<u64>())) {
             slot.copy_from_slice(&of.number().to_le_bytes());
         }
+        rest[entries_bytes as usize..][..self.note.len()].copy_from_slice(&self.note);
+        let raw = RawNote { bytes: self.note.len() as u32, crc: crc32c(&self.note) };
+        header[NOTE_AT..][..size_of::<RawNote>()].copy_from_slice(bytemuck::bytes_of(&raw));
         seal(header);
         area
     }
@@ -183,8 +202,8 @@ impl Checkpoint {
     /// Bytes of a copy according to its header block, which is included; at most `bytes_max`.
     pub fn used_bytes(header: &[u8], bytes_max: u32) -> Result<u32, Corrupt> {
         let raw: Raw = open_block(header, MAGIC)?;
-        let entries = u64::from(raw.entries) * u64::from(ENTRY_BYTES);
-        let used = u64::from(BLOCK_BYTES) + entries.next_multiple_of(u64::from(BLOCK_BYTES));
+        let behind = u64::from(raw.entries) * u64::from(ENTRY_BYTES) + u64::from(raw_note(header).bytes);
+        let used = u64::from(BLOCK_BYTES) + behind.next_multiple_of(u64::from(BLOCK_BYTES));
         if used > u64::from(bytes_max) { Err(Corrupt::Lengths) } else { Ok(used as u32) }
     }
 
@@ -200,7 +219,9 @@ impl Checkpoint {
         {
             return Err(Corrupt::Lengths);
         }
-        let entries = decode_entries(&area[BLOCK_BYTES as usize..], raw.entries, raw.entries_crc, geometry)?;
+        let rest = &area[BLOCK_BYTES as usize..];
+        let entries = decode_entries(rest, raw.entries, raw.entries_crc, geometry)?;
+        let note = decode_note(&rest[entries.len() * ENTRY_BYTES as usize..], raw_note(area))?;
         let members = area[size_of::<Raw>()..BLOCK_BYTES as usize].chunks_exact(MEMBER_BYTES);
         let members = members.take(raw.members.into()).map(|slot| {
             let raw: RawMember = bytemuck::pod_read_unaligned(slot);
@@ -230,13 +251,28 @@ impl Checkpoint {
             members: members.collect(),
             owed,
             open,
+            note,
         })
     }
 }
 
-/// Entries that fit into a checkpoint of so many bytes.
+fn raw_note(header: &[u8]) -> RawNote {
+    bytemuck::pod_read_unaligned(&header[NOTE_AT..NOTE_AT + size_of::<RawNote>()])
+}
+
+fn decode_note(bytes: &[u8], raw: RawNote) -> Result<Bytes, Corrupt> {
+    let note = bytes.get(..raw.bytes as usize).ok_or(Corrupt::Short)?;
+    if crc32c(note) == raw.crc { Ok(Bytes::copy_from_slice(note)) } else { Err(Corrupt::Checksum) }
+}
+
+/// Bytes of the longest note in a checkpoint of so many bytes.
+pub(crate) fn note_max(bytes: u32) -> u32 {
+    ((bytes - BLOCK_BYTES) / 8).min(NOTE_BYTES_MAX)
+}
+
+/// Entries that fit into a checkpoint of so many bytes beside the longest note.
 pub(crate) fn entries_max(bytes: u32) -> u32 {
-    (bytes - BLOCK_BYTES) / ENTRY_BYTES
+    (bytes - BLOCK_BYTES - note_max(bytes)) / ENTRY_BYTES
 }
 
 /// Owed tombstones that fit into a checkpoint of so many bytes while no segment is open.
@@ -280,6 +316,7 @@ mod tests {
                 data_bytes: 11,
                 entries: (0..entries).map(entry).collect(),
             }),
+            note: Bytes::from_static(b"remember"),
         }
     }
 
@@ -288,7 +325,10 @@ mod tests {
         let closed = Checkpoint { open: None, ..checkpoint(0) };
         let owed = (0..500).map(|n| Fingerprint::from_parts(9, n)).collect();
         let owing = Checkpoint { owed, ..closed.clone() };
-        for written in [checkpoint(0), checkpoint(1), checkpoint(128), checkpoint(300), closed, owing] {
+        let quiet = Checkpoint { note: Bytes::new(), ..checkpoint(128) };
+        let long = Checkpoint { note: Bytes::from(vec![7; 9000]), ..checkpoint(127) };
+        let open = [checkpoint(0), checkpoint(1), checkpoint(128), checkpoint(300)];
+        for written in open.into_iter().chain([closed, owing, quiet, long]) {
             let area = written.encode();
             assert_eq!(Checkpoint::used_bytes(area.as_ref(), 1 << 20), Ok(area.len()));
             assert_eq!(Checkpoint::decode(area.as_ref(), DEVICE, &geometry()), Ok(written));
@@ -297,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_torn_checkpoint_is_noticed() {
-        let area = checkpoint(300).encode();
+        let area = Checkpoint { note: Bytes::from(vec![7; 9000]), ..checkpoint(300) }.encode();
         for block in 0..area.len() / BLOCK_BYTES {
             let mut torn = area.clone();
             torn.as_mut()[(block * BLOCK_BYTES) as usize..][..4096].fill(0);

@@ -46,6 +46,8 @@ pub(crate) struct Common {
     /// Number of the checkpoint that began last, and of the one that was completed last.
     pub(crate) checkpoint_begun: AtomicU64,
     pub(crate) checkpoint_done: AtomicU64,
+    /// Number of a checkpoint that somebody waits for, whether or not it is due.
+    pub(crate) checkpoint_wanted: AtomicU64,
     pub(crate) admitted_bytes: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
     pub(crate) carried: AtomicU64,
@@ -64,6 +66,7 @@ impl Common {
             now: AtomicU64::new(0),
             checkpoint_begun: AtomicU64::new(0),
             checkpoint_done: AtomicU64::new(0),
+            checkpoint_wanted: AtomicU64::new(0),
             admitted_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             carried: AtomicU64::new(0),

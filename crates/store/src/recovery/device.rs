@@ -468,7 +468,7 @@ impl DeviceRecovery {
     }
 
     /// Writes what was decided here into the area that the last checkpoint is not in.
-    pub(super) fn queue_checkpoint(&mut self, identity: &Identity, number: u64, merge: &Merge) {
+    pub(super) fn queue_checkpoint(&mut self, identity: &Identity, number: u64, merge: &Merge, note: &Bytes) {
         let Some(geometry) = self.geometry() else { return };
         let checkpoint = Checkpoint {
             device: self.id(),
@@ -482,6 +482,7 @@ impl DeviceRecovery {
             members: identity.members.clone(),
             owed: merge.superseded[self.index.at()].clone(),
             open: None,
+            note: note.clone(),
         };
         let data = checkpoint.encode().freeze();
         let copies = geometry.checkpoint_copies(self.next_area());

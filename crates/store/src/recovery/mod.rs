@@ -25,6 +25,7 @@ use crate::index::Index;
 use crate::log::{Common, DeviceInfo, Log};
 use crate::store::{Checkpointer, Device, Identity};
 use crate::*;
+use bytes::Bytes;
 use device::DeviceRecovery;
 use merge::Merge;
 use parking_lot::Mutex;
@@ -115,6 +116,8 @@ pub struct Recovery {
     step: Step,
     devices: Vec<DeviceRecovery>,
     identity: Option<Identity>,
+    /// The caller's note of the newest checkpoint.
+    note: Bytes,
     merge: Option<Merge>,
     report: Report,
     failed: Option<OpenError>,
@@ -138,6 +141,7 @@ impl Recovery {
             step: Step::Superblocks,
             devices,
             identity,
+            note: Bytes::new(),
             merge,
             report: Report::default(),
             failed,
@@ -242,7 +246,8 @@ impl Recovery {
     fn queue_checkpoint(&mut self) {
         let (Some(identity), Some(merge)) = (&self.identity, &self.merge) else { return };
         let number = self.number();
-        self.devices.iter_mut().for_each(|device| device.queue_checkpoint(identity, number, merge));
+        let note = &self.note;
+        self.devices.iter_mut().for_each(|device| device.queue_checkpoint(identity, number, merge, note));
     }
 
     fn each(&mut self, act: impl FnMut(&mut DeviceRecovery)) {
@@ -275,6 +280,7 @@ impl Recovery {
         let Some((_, newest)) = newest else { return Ok(self.first_identity()) };
         let (store_id, hash_seed, last) = (newest.store_id, newest.hash_seed, newest.generation);
         let known = newest.members.clone();
+        self.note = newest.note.clone();
         let generation = last + 1;
         let mut members = Vec::new();
         for device in &mut self.devices {
@@ -335,7 +341,7 @@ impl Recovery {
             superseded.into_iter().for_each(|of| opened_device.log.lock().owe_tombstone(of));
             opened.push(opened_device);
         }
-        Ok((Store::new(common, identity, opened, Checkpointer::new(number, areas)), self.report))
+        Ok((Store::new(common, identity, opened, Checkpointer::new(number, areas), self.note), self.report))
     }
 
     /// Number of the checkpoint that recovery takes.

@@ -95,6 +95,8 @@ struct Sim {
     present: Vec<usize>,
     store: Store,
     twin: HashMap<u64, History>,
+    /// Numbers that were noted, with their steps.
+    notes: Vec<(u64, u64)>,
     held: Vec<(Lease, Vec<u8>)>,
     step: u64,
     now: Millis,
@@ -140,6 +142,7 @@ impl Sim {
             present,
             store,
             twin: HashMap::new(),
+            notes: vec![(0, 0)],
             held: Vec::new(),
             step: 1,
             now: 1000,
@@ -163,7 +166,8 @@ impl Sim {
                 39..60 => self.look_up(key),
                 60..64 => self.hold(key),
                 64..68 => self.release(),
-                68..80 => self.tick(),
+                68..79 => self.tick(),
+                79 => self.set_note(),
                 80..97 => self.complete_some(),
                 97 => self.crash_sometimes(3),
                 98 => self.stop_sometimes(),
@@ -262,6 +266,26 @@ impl Sim {
             self.perform(out);
             (0..KEYS).for_each(|key| self.note(key, None));
         }
+    }
+
+    fn set_note(&mut self) {
+        if self.store.set_note(self.step.to_le_bytes().to_vec().into()).is_ok() {
+            self.notes.push((self.step, self.step));
+        }
+        if self.rng.one_in(2) {
+            self.store.ask_checkpoint();
+        }
+    }
+
+    /// The note after a start is that of the last checkpoint, or a newer one.
+    fn check_note(&mut self) {
+        let found = self.store.note();
+        let found = found.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let durable =
+            self.notes.iter().rev().find(|(at, _)| *at <= self.durable).map_or(0, |(_, note)| *note);
+        let known = self.notes.iter().any(|(_, note)| *note == found);
+        assert!(known && found >= durable, "seed {}: note {found}, not {durable}", self.seed);
+        self.notes = vec![(0, found)];
     }
 
     fn look_up(&mut self, key: u64) {
@@ -475,6 +499,7 @@ impl Sim {
         self.start_and_crash();
         self.store = open(&mut self.disks, &self.present, &mut self.rng);
         (self.begun, self.now) = ((0, 0), 1000);
+        self.check_note();
         for key in 0..KEYS {
             let allowed = self.twin.get(&key).map_or(vec![None], |history| history.since(self.durable));
             let found = self.find_after_start(key);

@@ -13,6 +13,7 @@ use crate::disk::checkpoint::Checkpoint;
 use crate::geometry::Area;
 use crate::log::{Covered, Failure};
 use crate::*;
+use bytes::Bytes;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -80,6 +81,9 @@ impl Shared {
     }
 
     fn is_due(&self, elapsed: Millis) -> bool {
+        if self.common.checkpoint_wanted.load(SeqCst) > self.common.checkpoint_begun.load(SeqCst) {
+            return true;
+        }
         let urgent = self.closed.load(Relaxed) || elapsed >= self.common.config.checkpoint_every;
         self.devices.iter().any(|device| {
             let log = device.log.lock();
@@ -92,17 +96,22 @@ impl Shared {
         checkpoint.failed = false;
         checkpoint.number += 1;
         self.common.checkpoint_begun.fetch_add(1, SeqCst);
+        let mut parts = Vec::new();
         for device in self.devices.iter().filter(|device| !device.info.is_retired()) {
             let mut log = device.log.lock();
             let covered = log.flush_for_checkpoint(out);
             checkpoint.waiting.extend(log.writes_under_way());
-            drop(log);
-            let contents = self.contents(device, checkpoint.number, covered);
+            parts.push((device, covered));
+        }
+        // Taken last: whatever is covered was stored under this note or an older one.
+        let note = self.note.lock().clone();
+        for (device, covered) in parts {
+            let contents = self.contents(device, checkpoint.number, covered, note.clone());
             checkpoint.parts.push(Part { device: device.info.index, area: contents.encode().freeze() });
         }
     }
 
-    fn contents(&self, device: &Device, number: u64, covered: Covered) -> Checkpoint {
+    fn contents(&self, device: &Device, number: u64, covered: Covered, note: Bytes) -> Checkpoint {
         let Covered { sequences, sealed, last_lsn, owed, open } = covered;
         let healthy =
             |id| self.devices.iter().any(|device| device.info.id == id && !device.info.is_retired());
@@ -119,6 +128,7 @@ impl Shared {
             members: members.copied().collect(),
             owed,
             open,
+            note,
         }
     }
 
@@ -187,6 +197,10 @@ impl Shared {
     }
 
     fn finish(&self, checkpoint: &mut Checkpointer) -> Step {
+        // Where every device is retired nothing was made durable.
+        if checkpoint.parts.is_empty() {
+            return Step::Idle;
+        }
         for part in checkpoint.parts.drain(..) {
             let area = &mut checkpoint.areas[part.device.at()];
             *area = area.other();
@@ -211,5 +225,14 @@ impl Store {
     /// `tick` that began one is durable once it is counted here.
     pub fn checkpoints(&self) -> u64 {
         self.shared.common.checkpoint_done.load(SeqCst)
+    }
+
+    /// Asks for a checkpoint at the next `tick`, whenever the next one is due. What was stored, removed or noted
+    /// before this call is durable once [`Store::checkpoints`] has reached the number returned.
+    pub fn ask_checkpoint(&self) -> u64 {
+        let common = &self.shared.common;
+        let number = common.checkpoint_begun.load(SeqCst) + 1;
+        common.checkpoint_wanted.fetch_max(number, SeqCst);
+        number
     }
 }

@@ -10,6 +10,7 @@
 
 mod checkpoint;
 mod drive;
+mod note;
 mod read;
 mod reservation;
 mod write;
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     identity: Identity,
     devices: Box<[Device]>,
     checkpoint: Mutex<Checkpointer>,
+    note: Mutex<bytes::Bytes>,
     closed: AtomicBool,
 }
 
@@ -78,12 +80,13 @@ pub enum At {
 }
 
 impl Store {
-    /// What recovery put together. `areas`: for each device, where its next checkpoint goes.
+    /// What recovery put together.
     pub(crate) fn new(
         common: Arc<Common>,
         identity: Identity,
         devices: Vec<Device>,
         checkpointer: Checkpointer,
+        note: bytes::Bytes,
     ) -> Self {
         let devices = devices.into_boxed_slice();
         let checkpoint = Mutex::new(checkpointer);
@@ -93,6 +96,7 @@ impl Store {
                 identity,
                 devices,
                 checkpoint,
+                note: Mutex::new(note),
                 closed: AtomicBool::new(false),
             }),
         }
