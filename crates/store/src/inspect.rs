@@ -13,7 +13,8 @@ use std::collections::{HashMap, HashSet};
 use crate::block::{BLOCK_BYTES, round_to_blocks};
 use crate::checksum::Crc32c;
 use crate::disk::checkpoint::{Checkpoint, Sequences};
-use crate::disk::record::{ExtentRef, Record};
+use crate::disk::extent::ExtentRef;
+use crate::disk::record::Record;
 use crate::disk::segment::{Entry, EntryKind, Header, Trailer};
 use crate::disk::superblock::{Superblock, SuperblockError, candidates};
 use crate::fingerprint::Fingerprint;
@@ -309,13 +310,14 @@ impl Newest {
     }
 }
 
-/// Reads a body in extents, on whichever of the `devices` they are.
+/// Reads a body in extents, on whichever of the `devices` they are. Holes have nothing to be read.
 pub fn verify_extents(
     devices: &[Device],
     extents: impl IntoIterator<Item = ExtentRef>,
     read: &mut ReadOf<'_>,
 ) -> Verdict {
-    let verdicts = extents.into_iter().map(|extent| verify_extent(devices, &extent, read));
+    let extents = extents.into_iter().filter(|extent| !extent.is_hole());
+    let verdicts = extents.map(|extent| verify_extent(devices, &extent, read));
     verdicts.into_iter().find(|&verdict| verdict != Verdict::Intact).unwrap_or(Verdict::Intact)
 }
 

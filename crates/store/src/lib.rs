@@ -9,7 +9,7 @@
 //! HTTP (key and head are opaque bytes).
 //!
 //! Reading order: [`types`], [`geometry`], [`disk`] (the bytes), `index`, [`lease`], `log` (one device's
-//! head), `store` (all together), [`recovery`].
+//! head), [`table`] (a body's pieces and holes), `store` (all together), [`recovery`].
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -33,6 +33,7 @@ pub mod recovery;
 mod sim;
 pub mod stats;
 mod store;
+pub mod table;
 #[cfg(test)]
 mod testing;
 pub mod types;
@@ -41,12 +42,14 @@ pub use block::{BLOCK_BYTES, BlockBuf, Blocks};
 pub use checksum::{Crc32c, crc32c};
 pub use config::Config;
 pub use disk::Corrupt;
-pub use disk::record::{Body, ExtentRef, Extents, Inline, Record};
+pub use disk::extent::{ExtentRef, Extents};
+pub use disk::record::{Body, Inline, Record};
 pub use disk::superblock::{Superblock, SuperblockError};
 pub use geometry::Geometry;
 pub use io::{Io, IoDone, IoError, IoId, IoResult, Outbox};
 pub use lease::Lease;
 pub use recovery::{DeviceToOpen, OpenError, Recovery, Report};
 pub use stats::{DeviceStats, SegmentCounts, Stats};
-pub use store::{At, Blocked, Found, Reservation, Store, WrittenExtent};
+pub use store::{At, Blocked, Expected, Found, Reservation, Store, Terms, WrittenExtent};
+pub use table::{EXTENTS_MAX, Piece, Table};
 pub use types::{Declined, DeviceId, DeviceIndex, KeyHash, Lsn, Millis, Place};

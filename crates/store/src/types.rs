@@ -83,8 +83,12 @@ pub enum Declined {
     TooLarge,
     /// The device was retired, or no healthy one is left.
     DeviceRetired,
-    /// The body that a refresh wants to keep is no longer there.
+    /// Nothing of the body that a refresh wants to keep is there any more.
     BodyGone,
+    /// The object is no longer what the caller saw: replaced, moved or removed meanwhile. Look again.
+    Superseded,
+    /// More pieces and holes than a record can list ([`crate::EXTENTS_MAX`]).
+    TooFragmented,
     /// The store is shutting down.
     Closed,
 }
@@ -98,6 +102,8 @@ impl Declined {
             Self::TooLarge => "too-large",
             Self::DeviceRetired => "device-retired",
             Self::BodyGone => "body-gone",
+            Self::Superseded => "superseded",
+            Self::TooFragmented => "too-fragmented",
             Self::Closed => "closed",
         }
     }

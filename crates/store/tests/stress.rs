@@ -196,7 +196,9 @@ impl World {
     fn finish(&self, key: u64, version: u64, put: Result<Place, Declined>) {
         match put {
             Ok(_) => self.known[key as usize].complete.store(version, SeqCst),
-            Err(Declined::NoSpace | Declined::WritesBehind | Declined::BodyGone) => std::thread::yield_now(),
+            Err(Declined::NoSpace | Declined::WritesBehind | Declined::BodyGone | Declined::Superseded) => {
+                std::thread::yield_now()
+            }
             Err(why) => panic!("{why}"),
         }
     }
@@ -215,8 +217,9 @@ impl World {
         let (_, old_body) = versions(record.head);
         let version = self.known[key as usize].begun.fetch_add(1, SeqCst) + 1;
         let head = format!("{version} {old_body}");
-        let put =
-            self.with(|store, out| store.refresh(hash(key), &found.place, &record, head.as_bytes(), out));
+        let put = self.with(|store, out| {
+            store.refresh(hash(key), &found.place, &record, head.as_bytes(), found.verified, out)
+        });
         self.finish(key, version, put);
     }
 

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use store::{At, Declined, Outbox, WrittenExtent};
 
 use super::Promised;
-use crate::hit;
 use crate::lookup::Response;
 use crate::object::{self, Body, Content, Head, Object, Variants};
 use crate::request::Request;
@@ -83,23 +82,22 @@ pub fn refresh(worker: &Rc<Worker>, old: &Response, head: &Arc<Head>) -> Respons
 
 async fn refresh_record(worker: &Rc<Worker>, fresh: &Response, place: store::Place) {
     let store = &worker.shared.cache.store;
-    let bytes: Bytes = match store.at(&place) {
-        Some(At::Buffered(bytes)) => bytes,
-        Some(At::Device(lease)) => match worker.disk.read(&lease).await {
+    let Some(found) = store.lookup(fresh.hash).filter(|found| found.place == place) else { return };
+    let bytes: Bytes = match found.at {
+        At::Buffered(bytes) => bytes,
+        At::Device(lease) => match worker.disk.read(&lease).await {
             Ok(bytes) => bytes,
             Err(_) => return,
         },
-        None => return,
     };
     let Ok(record) = store.record(&place, &bytes) else { return };
-    // The store takes what is refreshed for written by this process, body and all.
-    if !record.is_intact() || hit::check(worker, fresh).await.is_err() {
+    if !record.is_intact() {
         worker.shared.cache.bad(&worker.disk, fresh.hash, &place);
         return;
     }
     let head = object::encode_response(fresh.head.stored.times_without_age(), &fresh.head.text);
     let mut out = Outbox::new();
-    told(store.refresh(fresh.hash, &place, &record, &head, &mut out));
+    told(store.refresh(fresh.hash, &place, &record, &head, found.verified, &mut out));
     worker.disk.carry_out(out);
 }
 

@@ -4,6 +4,7 @@
 //! that cannot be read is a miss as long as nothing has been sent, and a broken connection afterwards.
 
 mod at_once;
+mod held;
 mod ready;
 
 use std::rc::Rc;
@@ -27,8 +28,8 @@ use crate::respond::{self, Made, Persistence};
 use crate::worker::Worker;
 
 pub use at_once::{AtOnce, Rest, at_once, send_rest};
-use ready::{Held, hold, send_range};
-pub use ready::{Ready, check, overdue, ready_lease, send_extent};
+use held::{Held, hold, send_range};
+pub use ready::{Ready, overdue, ready_lease, send_extent};
 
 /// How a stored response comes to be served.
 pub struct Serving {

@@ -4,6 +4,7 @@
 //! and never an allocation larger than the input. `docs/disk-format.md` describes the same bytes in words.
 
 pub mod checkpoint;
+pub mod extent;
 pub mod record;
 pub mod segment;
 pub mod superblock;

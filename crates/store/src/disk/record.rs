@@ -8,6 +8,7 @@
 //! written (device, life, offset): a good record of another place is recognised after a lost write.
 //! Key and head are opaque.
 
+use super::extent::{self, EXTENT_BYTES, ExtentRef, Extents};
 use super::{Corrupt, VERSION, read};
 use crate::checksum::crc32c;
 use crate::types::{DeviceId, KeyHash, Lsn, Place};
@@ -46,61 +47,6 @@ const HEADER_BYTES: usize = size_of::<RawHeader>();
 const CRC_FROM: usize = 8;
 const _: () = assert!(HEADER_BYTES == 96);
 
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct RawExtent {
-    device: u64,
-    sequence: u64,
-    segment: u32,
-    offset: u32,
-    len: u32,
-    crc: u32,
-}
-
-const EXTENT_BYTES: usize = size_of::<RawExtent>();
-const _: () = assert!(EXTENT_BYTES == 32);
-
-/// A piece of a body, as a record names it: valid across restarts and device orders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExtentRef {
-    /// [`DeviceId::short`] of the device.
-    pub device: u64,
-    /// Segment of that device.
-    pub segment: u32,
-    /// Life of that segment.
-    pub sequence: u64,
-    /// First byte within the segment.
-    pub offset: u32,
-    /// Bytes of the body in it.
-    pub len: u32,
-    /// CRC-32C of these bytes.
-    pub crc: u32,
-}
-
-impl ExtentRef {
-    /// The extent at `place` on the device called `device`.
-    pub fn new(device: DeviceId, place: &Place, crc: u32) -> Self {
-        Self {
-            device: device.short(),
-            segment: place.segment,
-            sequence: place.sequence,
-            offset: place.offset,
-            len: place.len,
-            crc,
-        }
-    }
-
-    fn to_raw(self) -> RawExtent {
-        let Self { device, segment, sequence, offset, len, crc } = self;
-        RawExtent { device, sequence, segment, offset, len, crc }
-    }
-
-    fn from_raw(raw: RawExtent) -> Self {
-        let RawExtent { device, sequence, segment, offset, len, crc } = raw;
-        Self { device, segment, sequence, offset, len, crc }
-    }
-}
-
 /// A decoded record. Key, head and extent table are as they were written; the inline body is checked only
 /// by [`Inline::is_intact`].
 #[derive(Debug, Clone, Copy)]
@@ -125,7 +71,7 @@ impl std::fmt::Debug for RawHeader {
 pub enum Body<'a> {
     /// In the record itself.
     Inline(Inline<'a>),
-    /// In extents, in this order. An empty body has none.
+    /// In extents, in this order, holes among them. An empty body has none.
     Extents(Extents<'a>),
 }
 
@@ -147,17 +93,6 @@ impl Inline<'_> {
     }
 }
 
-/// The extent table of a record.
-#[derive(Debug, Clone, Copy)]
-pub struct Extents<'a>(&'a [u8]);
-
-impl<'a> Extents<'a> {
-    /// The extents in body order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = ExtentRef> + use<'a> {
-        self.0.chunks_exact(EXTENT_BYTES).map(|raw| ExtentRef::from_raw(bytemuck::pod_read_unaligned(raw)))
-    }
-}
-
 impl<'a> Record<'a> {
     /// Decodes the record at the front of `bytes` and checks everything but the inline body's checksum.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Corrupt> {
@@ -175,13 +110,24 @@ impl<'a> Record<'a> {
         if crc32c(&bytes[CRC_FROM..sizes.inline_at]) != raw.crc {
             return Err(Corrupt::Checksum);
         }
-        Ok(Self {
+        let record = Self {
             raw,
             key: &bytes[HEADER_BYTES..sizes.head_at],
             head: &bytes[sizes.head_at..sizes.table_at],
             table: &bytes[sizes.table_at..sizes.inline_at],
             inline: &bytes[sizes.inline_at..sizes.inline_at + raw.inline_len as usize],
-        })
+        };
+        if record.has_its_length() { Ok(record) } else { Err(Corrupt::Lengths) }
+    }
+
+    /// Whether inline body or extents have as many bytes as the header says.
+    fn has_its_length(&self) -> bool {
+        match self.body() {
+            Body::Inline(inline) => inline.bytes.len() as u64 == self.raw.body_len,
+            Body::Extents(table) => {
+                table.iter().map(|extent| u64::from(extent.len)).sum::<u64>() == self.raw.body_len
+            }
+        }
     }
 
     /// Decodes the record that was written at `place` of the device called `device`; a good record that was
@@ -220,7 +166,7 @@ impl<'a> Record<'a> {
     /// Where the body is.
     pub fn body(&self) -> Body<'a> {
         if self.inline.is_empty() {
-            return Body::Extents(Extents(self.table));
+            return Body::Extents(Extents::of(self.table));
         }
         let offset = HEADER_BYTES + self.key.len() + self.head.len() + self.table.len();
         Body::Inline(Inline { bytes: self.inline, offset: offset as u32, crc: self.raw.inline_crc })
@@ -251,9 +197,8 @@ impl Sizes {
         let end = inline_at + u64::from(raw.inline_len);
         let record = end.next_multiple_of(u64::from(RECORD_ALIGN));
         let one_body = raw.inline_len == 0 || raw.extent_count == 0;
-        let inline_is_all = raw.inline_len == 0 || u64::from(raw.inline_len) == raw.body_len;
         let fits = record == u64::from(raw.record_bytes) && record <= u64::from(RECORD_BYTES_MAX);
-        if !(one_body && inline_is_all && fits) {
+        if !(one_body && fits) {
             return Err(Corrupt::Lengths);
         }
         let [head_at, table_at, inline_at, record] =
@@ -317,7 +262,7 @@ impl RecordToWrite<'_> {
             BodyToWrite::Inline { bytes, .. } => _ = push(out, bytes),
             BodyToWrite::Extents(extents) => {
                 for extent in extents {
-                    crc_to = push(out, bytemuck::bytes_of(&extent.to_raw()));
+                    crc_to = push(out, &extent::encode(*extent));
                 }
             }
         }

@@ -40,9 +40,20 @@ impl Index {
 
     /// Enters what `make` returns, which is called under the shard's lock; returns what was there before.
     pub(crate) fn insert(&self, of: Fingerprint, make: impl FnOnce() -> Location) -> Option<Location> {
+        self.insert_if(of, |_| true, make).ok().flatten()
+    }
+
+    /// The same, if `condition` holds for what is there; both are called under the shard's lock. Otherwise gives what
+    /// is there.
+    pub(crate) fn insert_if(
+        &self,
+        of: Fingerprint,
+        condition: impl FnOnce(Option<Location>) -> bool,
+        make: impl FnOnce() -> Location,
+    ) -> Result<Option<Location>, Option<Location>> {
         let mut shard = self.shard(of).lock();
-        let location = make();
-        shard.insert(of.tag(), location)
+        let now = shard.get(of.tag());
+        if condition(now) { Ok(shard.insert(of.tag(), make())) } else { Err(now) }
     }
 
     /// Moves an entry, unless it is no longer at `old`. `make` is called under the shard's lock.

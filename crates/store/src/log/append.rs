@@ -26,9 +26,12 @@ pub(crate) enum Source {
 }
 
 /// What is known of a record that is appended.
-struct Flags {
-    verified: bool,
-    elsewhere: bool,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flags {
+    /// Whether record and body were written or checked by this process.
+    pub(crate) verified: bool,
+    /// Whether the body is in extents.
+    pub(crate) elsewhere: bool,
 }
 
 /// The piece that is being filled.
@@ -70,24 +73,25 @@ impl Gather {
 }
 
 impl Log {
-    /// Appends a record and enters it into the index; returns what it replaced there.
+    /// Appends a record and enters it into the index if `condition` holds for what is there; returns what it replaced.
     pub(crate) fn append(
         &mut self,
         of: Fingerprint,
         record: &RecordToWrite<'_>,
-        elsewhere: bool,
+        flags: Flags,
+        condition: impl FnOnce(Option<Location>) -> bool,
         out: &mut Outbox,
     ) -> Result<(Place, Option<Location>), Declined> {
         let len = self.make_record_room(record, Source::Store, out)?;
         let common = std::sync::Arc::clone(&self.common);
-        let mut replaced = None;
-        let flags = Flags { verified: true, elsewhere };
+        let mut replaced = Ok(None);
         let place = self.append_with(of, record, len, flags, |location, lsn| {
-            replaced = common.index.insert(of, || {
+            replaced = common.index.insert_if(of, condition, || {
                 *lsn = Some(common.next_lsn());
                 location
             });
         });
+        let replaced = replaced.map_err(|_| Declined::Superseded)?;
         place.map(|place| (place, replaced)).ok_or(Declined::NoSpace)
     }
 

@@ -14,7 +14,7 @@
 mod append;
 mod reclaim;
 
-pub(crate) use append::Source;
+pub(crate) use append::{Flags, Source};
 
 use crate::block::{BLOCK_BYTES, BlockBuf, Blocks};
 use crate::config::Config;

@@ -14,11 +14,13 @@
 
 use super::{Failure, Log, Sealed, State};
 use crate::block::{BLOCK_BYTES, round_to_blocks};
-use crate::disk::record::{Body, BodyToWrite, ExtentRef, Record, RecordToWrite};
+use crate::disk::extent::ExtentRef;
+use crate::disk::record::{Body, BodyToWrite, Record, RecordToWrite};
 use crate::disk::segment::{Entry, EntryKind, Trailer};
 use crate::index::Location;
 use crate::io::{Io, IoDone, IoId, IoResult, Outbox};
 use crate::store::Blocked;
+use crate::table::Table;
 use crate::types::Millis;
 use bytes::Bytes;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -191,8 +193,8 @@ impl Log {
         }
     }
 
-    /// Carries one record, if it is intact and a body elsewhere is on this device and still alive there (or on
-    /// another device, which its reader will find out).
+    /// Carries one record, if it is intact. Of a body elsewhere what will not live on becomes a hole; with nothing left of
+    /// it there is nothing to carry. (What is on other devices its reader will find out.)
     fn carry_one(
         &mut self,
         segment: u32,
@@ -211,15 +213,15 @@ impl Log {
             }
             Body::Inline(_) => return false,
             Body::Extents(table) => {
-                extents = table.iter().collect();
+                let mut table = Table::of(table.iter());
+                table.retain(|extent| self.will_live(segment, extent));
+                if table.pieces().is_empty() && table.length() > 0 {
+                    return false;
+                }
+                extents = table.extents();
                 BodyToWrite::Extents(&extents)
             }
         };
-        if let BodyToWrite::Extents(extents) = body
-            && !extents.iter().all(|extent| self.will_live(segment, extent))
-        {
-            return false;
-        }
         let copy = RecordToWrite { hash: record.key_hash(), key: record.key, head: record.head, body };
         let carried = matches!(self.append_carried(entry.fingerprint, &copy, old, out), Ok(Some(_)));
         if carried {

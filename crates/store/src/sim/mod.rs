@@ -245,7 +245,8 @@ impl Sim {
         let record = self.store.record(&found.place, &bytes).unwrap();
         let version = Version { head: self.step, ..version };
         let mut out = Outbox::new();
-        let put = self.store.refresh(key_hash(key), &found.place, &record, &version.head_bytes(), &mut out);
+        let put =
+            self.store.refresh(key_hash(key), &found.place, &record, &version.head_bytes(), true, &mut out);
         self.perform(out);
         if put != Err(Declined::BodyGone) {
             self.note_put(key, version, put);

@@ -16,6 +16,7 @@ mod reservation;
 mod write;
 
 pub use reservation::{Reservation, WrittenExtent};
+pub use write::{Expected, Terms};
 
 use crate::disk::checkpoint::Member;
 use crate::log::{Common, DeviceInfo, Log};

@@ -27,14 +27,22 @@ impl Store {
         self.shared.at(lease)
     }
 
-    /// The place of an extent, or nothing where its device is not here. Whether it is still alive is for
+    /// Whether the newest version of the object is the one at `place`. Does not count as a use.
+    pub fn holds(&self, hash: KeyHash, place: &Place) -> bool {
+        let shared = &self.shared;
+        let now = shared.common.index.get(hash.into());
+        now.zip(shared.location_of(place)).is_some_and(|(now, here)| now.same_place(here))
+    }
+
+    /// The place of an extent, or nothing for a hole and where its device is not here. Whether it is still alive is for
     /// [`Store::at`] to say.
     pub fn extent_place(&self, extent: &ExtentRef) -> Option<Place> {
         let info = self.shared.devices.iter().map(|device| &device.info);
         let info = info.into_iter().find(|info| info.id.short() == extent.device)?;
         let end = u64::from(extent.offset) + u64::from(extent.len);
-        let inside =
-            extent.segment <= info.geometry.segments() && end <= u64::from(info.geometry.segment_bytes());
+        let inside = !extent.is_hole()
+            && extent.segment <= info.geometry.segments()
+            && end <= u64::from(info.geometry.segment_bytes());
         let &ExtentRef { segment, sequence, offset, len, .. } = extent;
         inside.then_some(Place { device: info.index, segment, sequence, offset, len })
     }
@@ -61,6 +69,11 @@ impl Store {
         if self.shared.take_out(hash.into(), place) {
             log.mark(EntryKind::Tombstone, Some(hash.into()), out);
         }
+    }
+
+    /// An extent was found damaged whose object stays, with a hole in that place.
+    pub fn note_bad_extent(&self) {
+        self.shared.common.bad.fetch_add(1, Relaxed);
     }
 
     /// The body that the record at `place` names is gone (an extent's life is over): the entry leaves the

@@ -2,7 +2,7 @@
 
 use super::{Shared, Store};
 use crate::block::round_to_blocks;
-use crate::disk::record::ExtentRef;
+use crate::disk::extent::ExtentRef;
 use crate::log::Failure;
 use crate::*;
 use std::sync::Arc;

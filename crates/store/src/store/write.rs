@@ -8,9 +8,36 @@ use super::{Device, Shared, Store};
 use crate::disk::record::{BodyToWrite, RecordToWrite};
 use crate::disk::segment::EntryKind;
 use crate::fingerprint::Fingerprint;
+use crate::index::Location;
+use crate::log::Flags;
 use crate::placement::{self, Candidate};
 use crate::*;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// What has to be under the key for a record to take its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Whatever there is.
+    Anything,
+    /// Nothing.
+    Nothing,
+    /// The record at this place; else [`Declined::Superseded`].
+    At(Place),
+}
+
+/// The terms under which a record is stored.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// What it may replace. Compared in the same step in which the record becomes the newest.
+    pub expected: Expected,
+    /// Whether all of its body was written or checked by this process.
+    pub verified: bool,
+}
+
+impl Terms {
+    /// In place of whatever there is, a body that this process wrote.
+    const ANY: Self = Self { expected: Expected::Anything, verified: true };
+}
 
 impl Store {
     /// Stores a small object: at most [`Config::inline_bytes_max`] of body.
@@ -26,7 +53,7 @@ impl Store {
             return Err(Declined::TooLarge);
         }
         let body = BodyToWrite::Inline { bytes: body, crc: crc32c(body) };
-        self.shared.put(&RecordToWrite { hash, key, head, body }, out)
+        self.shared.put(&RecordToWrite { hash, key, head, body }, Terms::ANY, out)
     }
 
     /// Stores a large object whose body is in `extents`, in this order.
@@ -40,29 +67,62 @@ impl Store {
     ) -> Result<Place, Declined> {
         let extents: Vec<ExtentRef> = extents.iter().map(|written| *written.extent()).collect();
         let body = BodyToWrite::Extents(&extents);
-        self.shared.put(&RecordToWrite { hash, key, head, body }, out)
+        self.shared.put(&RecordToWrite { hash, key, head, body }, Terms::ANY, out)
     }
 
-    /// Stores a new head for the body of `old`, the record at `old_place`, without touching the body.
-    ///
-    /// The body must still be there ([`Declined::BodyGone`]) and intact: the caller has checked it, or
-    /// `old` was `verified`.
+    /// Stores an object whose body is as `table` says, holes and all. The caller holds pieces that are new to the store
+    /// ([`WrittenExtent`]) until this returns; pieces whose life has ended meanwhile are read as holes.
+    pub fn put_table(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        head: &[u8],
+        table: &Table,
+        terms: Terms,
+        out: &mut Outbox,
+    ) -> Result<Place, Declined> {
+        let extents = table.extents();
+        if extents.len() > EXTENTS_MAX {
+            return Err(Declined::TooFragmented);
+        }
+        let body = BodyToWrite::Extents(&extents);
+        self.shared.put(&RecordToWrite { hash, key, head, body }, terms, out)
+    }
+
+    /// Stores a new head for the body of `old`, the record at `old_place`, without touching the body, unless the object
+    /// has left that place. What of the body is gone becomes a hole; with all of it gone there is nothing to keep
+    /// ([`Declined::BodyGone`]). `verified`: the body was written or checked by this process.
     pub fn refresh(
         &self,
         hash: KeyHash,
         old_place: &Place,
         old: &Record<'_>,
         head: &[u8],
+        verified: bool,
         out: &mut Outbox,
     ) -> Result<Place, Declined> {
-        let extents = self.shared.body_of(old_place, old).ok_or(Declined::BodyGone)?;
-        let places = extents.iter().map(|extent| self.extent_place(extent));
-        let leases: Option<Vec<At>> = places.map(|place| self.at(&place?)).collect();
-        let held = leases.ok_or(Declined::BodyGone)?;
-        let body = BodyToWrite::Extents(&extents);
-        let put = self.shared.put(&RecordToWrite { hash, key: old.key, head, body }, out);
-        drop(held);
-        put
+        let mut table = self.table_of(old_place, old).ok_or(Declined::BodyGone)?;
+        table.retain(|extent| self.is_there(extent));
+        if table.pieces().is_empty() && table.length() > 0 {
+            return Err(Declined::BodyGone);
+        }
+        let terms = Terms { expected: Expected::At(*old_place), verified };
+        self.put_table(hash, old.key, head, &table, terms, out)
+    }
+
+    /// The body of the record at `place` as pieces and holes; an inline one is a piece of its record.
+    pub fn table_of(&self, place: &Place, record: &Record<'_>) -> Option<Table> {
+        let extents = self.shared.body_of(place, record)?;
+        Some(Table::of(extents))
+    }
+
+    /// Whether the extent's life goes on. It may end at any moment; [`Store::at`] holds it.
+    pub fn is_there(&self, extent: &ExtentRef) -> bool {
+        self.extent_place(extent).is_some_and(|place| {
+            let device = self.shared.device(place.device);
+            device.and_then(|device| device.info.lives.sequence_checked(place.segment))
+                == Some(place.sequence)
+        })
     }
 
     /// Removes the object; says whether there was one. Final for this run at once, and for later runs with
@@ -94,12 +154,20 @@ impl Store {
 }
 
 impl Shared {
-    fn put(&self, record: &RecordToWrite<'_>, out: &mut Outbox) -> Result<Place, Declined> {
+    fn put(&self, record: &RecordToWrite<'_>, terms: Terms, out: &mut Outbox) -> Result<Place, Declined> {
         self.admits()?;
         let of = Fingerprint::from(record.hash);
         let elsewhere = matches!(record.body, BodyToWrite::Extents(_));
+        let flags = Flags { verified: terms.verified, elsewhere };
+        let is_expected = |now: Option<Location>| match terms.expected {
+            Expected::Anything => true,
+            Expected::Nothing => now.is_none(),
+            Expected::At(place) => {
+                now.zip(self.location_of(&place)).is_some_and(|(now, expected)| now.same_place(expected))
+            }
+        };
         let device = self.home(of).ok_or(Declined::DeviceRetired)?;
-        let (place, replaced) = device.log.lock().append(of, record, elsewhere, out)?;
+        let (place, replaced) = device.log.lock().append(of, record, flags, is_expected, out)?;
         let inline = if let BodyToWrite::Inline { bytes, .. } = record.body { bytes.len() } else { 0 };
         let admitted = record.key.len() + record.head.len() + inline;
         self.common.admitted_bytes.fetch_add(admitted as u64, Relaxed);
