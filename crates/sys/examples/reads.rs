@@ -40,7 +40,9 @@ const ROUNDS: usize = 3;
 fn main() {
     let dir = std::env::args().nth(1).unwrap_or_else(|| "/var/tmp".into());
     let home = tempfile::tempdir_in(dir).unwrap();
-    println!("| device | size | way | network thread, µs a body | all threads, µs a body | latency p50, µs | p99, µs | bodies/s at {DEPTH} |");
+    println!(
+        "| device | size | way | network thread, µs a body | all threads, µs a body | latency p50, µs | p99, µs | bodies/s at {DEPTH} |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     let path = home.path().join("file");
     compare("file", &path, &filled(&path));
@@ -59,7 +61,8 @@ fn filled(path: &Path) -> Device {
     let mut ring = Ring::new(4).unwrap();
     for at in (0..FILE_BYTES).step_by(MIB) {
         let (mut writer, reader) = AlignedBuffer::new(MIB).unwrap().split();
-        let block: Vec<u8> = (0..MIB).map(|i| (((at + i) / 512).wrapping_mul(2_654_435_761) >> 7) as u8).collect();
+        let block: Vec<u8> =
+            (0..MIB).map(|i| (((at + i) / 512).wrapping_mul(2_654_435_761) >> 7) as u8).collect();
         writer.put(&block);
         writer.finish();
         let bytes = reader.settled_padded().unwrap().into();
@@ -112,7 +115,10 @@ fn compare(name: &str, path: &Path, device: &Device) {
             let m = median(&measured);
             eprintln!("{name} {size} {way} {m:?}");
             let Measured { thread, all, p50, p99, rate } = m;
-            println!("| {name} | {} KiB | {way} | {thread:.1} | {all:.1} | {p50:.0} | {p99:.0} | {rate:.0} |", size >> 10);
+            println!(
+                "| {name} | {} KiB | {way} | {thread:.1} | {all:.1} | {p50:.0} | {p99:.0} | {rate:.0} |",
+                size >> 10
+            );
         }
     }
 }
@@ -212,7 +218,9 @@ impl Socket {
         near.set_nonblocking(true).unwrap();
         let thread = std::thread::spawn(move || {
             let mut nowhere = vec![0; MIB];
-            while rustix::net::recv(&far, &mut nowhere[..], rustix::net::RecvFlags::TRUNC).is_ok_and(|(_, n)| n > 0) {}
+            while rustix::net::recv(&far, &mut nowhere[..], rustix::net::RecvFlags::TRUNC)
+                .is_ok_and(|(_, n)| n > 0)
+            {}
         });
         let mut client = 0;
         // SAFETY: pthread_getcpuclockid requires a thread that runs: it does until `near` is closed.
@@ -428,7 +436,8 @@ impl Way for Direct {
     fn start(&mut self, slot: usize, offset: u64) {
         let (into, reader) = self.budget.try_take(self.size).unwrap().split();
         self.readers[slot] = Some(reader);
-        self.under.start(slot, Operation::Read { file: Arc::clone(&self.file), offset, len: self.size, into });
+        self.under
+            .start(slot, Operation::Read { file: Arc::clone(&self.file), offset, len: self.size, into });
     }
     fn wait(&mut self) -> usize {
         self.under.wait()
@@ -462,7 +471,8 @@ impl Fixed {
                 assert_eq!(libc::madvise(start.cast(), len, libc::MADV_HUGEPAGE), 0);
             }
             std::ptr::write_bytes(start, 1, len);
-            let ring: IoUring = IoUring::builder().setup_coop_taskrun().setup_taskrun_flag().build(64).unwrap();
+            let ring: IoUring =
+                IoUring::builder().setup_coop_taskrun().setup_taskrun_flag().build(64).unwrap();
             if registered {
                 let all = libc::iovec { iov_base: start.cast(), iov_len: len };
                 ring.submitter().register_buffers(&[all]).unwrap();
@@ -577,7 +587,8 @@ impl Helped {
                 let mut bytes = vec![0; size.min(256 << 10)];
                 for offset in take {
                     for at in (0..size).step_by(bytes.len()) {
-                        std::os::unix::fs::FileExt::read_exact_at(&*file, &mut bytes, offset + at as u64).unwrap();
+                        std::os::unix::fs::FileExt::read_exact_at(&*file, &mut bytes, offset + at as u64)
+                            .unwrap();
                     }
                     if tell.send(slot).is_err() {
                         return;

@@ -36,7 +36,7 @@ use crate::budget::Home;
 
 mod memory;
 
-pub(crate) use memory::Memory;
+pub(crate) use memory::{LARGE_PAGE_BYTES, Memory};
 
 /// Alignment of buffers and of padded lengths: the page, and the largest logical block of common devices.
 pub const BLOCK_BYTES: usize = 4096;
@@ -221,6 +221,11 @@ impl Writer {
     /// Says that the region is complete, short or not. A writer that is dropped instead leaves it unfinished.
     pub fn finish(mut self) {
         self.complete = true;
+    }
+
+    /// Where the memory below the buffer lies in `whole`, if it is a part of that.
+    pub(crate) fn offset_in(&self, whole: &Arc<Memory>) -> Option<usize> {
+        self.region.shared.memory().offset_in(whole)
     }
 
     fn position(&self) -> usize {

@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 pub mod aligned;
+pub mod arena;
 pub mod budget;
 pub mod device;
 pub mod limits;

@@ -1,21 +1,28 @@
 //! The mapping below a buffer.
 //!
-//! Owns one anonymous mapping and its bounds. Refuses to know who may hold which part: the functions that hand out
-//! references are `unsafe`, and the parent module, which knows, discharges what they ask.
+//! Owns one anonymous mapping, or a part of one that others have the rest of, and its bounds. Refuses to know who may hold
+//! which part: the functions that hand out references are `unsafe`, and those who know (the parent module, and
+//! [`crate::arena`] for parts) discharge what they ask.
 #![allow(unsafe_code)] // memory that one thread fills while others read another part has no safe type
 
 use std::io;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::slice;
+use std::sync::Arc;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// A large page of the common architectures, and the alignment of what [`Memory::map_large`] gives.
+pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Pages of our own, zero when mapped.
 #[derive(Debug)]
 pub(crate) struct Memory {
     start: NonNull<u8>,
     len: usize,
+    /// The mapping that this is a part of; nothing where it is a mapping itself.
+    part_of: Option<Arc<Memory>>,
 }
 
 // SAFETY: Send requires that the value may be dropped and used by another thread: the mapping belongs to the process
@@ -34,7 +41,47 @@ impl Memory {
             mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
         };
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, len })
+        Ok(Self { start, len, part_of: None })
+    }
+
+    /// Maps at least `len` bytes at a multiple of [`LARGE_PAGE_BYTES`] and asks for large pages; without them it serves too.
+    pub(crate) fn map_large(len: usize) -> io::Result<Self> {
+        let wanted = len.checked_next_multiple_of(LARGE_PAGE_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
+        let spacious = Self::map(wanted + LARGE_PAGE_BYTES)?;
+        let before = spacious.start.align_offset(LARGE_PAGE_BYTES);
+        let behind = LARGE_PAGE_BYTES - before;
+        let trimmed = std::mem::ManuallyDrop::new(spacious);
+        let (start, end) = (trimmed.start.as_ptr(), before + wanted);
+        // SAFETY: munmap and madvise require whole pages of a mapping that is ours, and munmap that nobody refers to them:
+        // - `trimmed` is what `map` just gave, and its drop will not come; nobody else has seen it;
+        // - both ends lie within it (`before + wanted + behind` is its length), in whole pages as `before` is.
+        unsafe {
+            for (at, len) in [(0, before), (end, behind)] {
+                if len > 0 {
+                    munmap(start.add(at).cast(), len)?;
+                }
+            }
+            let start = start.add(before);
+            let _ = madvise(start.cast(), wanted, Advice::LinuxHugepage); // refused where there are none
+            Ok(Self { start: NonNull::new_unchecked(start), len: wanted, part_of: None })
+        }
+    }
+
+    /// A part of `whole` that is used as if it were a mapping of its own.
+    ///
+    /// # Safety
+    /// Until the part is dropped, no other part of `whole` reaches into `range`, and nobody uses `whole` itself there.
+    pub(crate) unsafe fn part(whole: &Arc<Self>, range: Range<usize>) -> Self {
+        assert!(range.start < range.end && range.end <= whole.len);
+        // SAFETY: add requires that the result lies in the mapping: checked above.
+        let start = unsafe { whole.start.add(range.start) };
+        Self { start, len: range.len(), part_of: Some(Arc::clone(whole)) }
+    }
+
+    /// Where this lies in the mapping that it is a part of; nothing where it is no part of `whole`.
+    pub(crate) fn offset_in(&self, whole: &Arc<Self>) -> Option<usize> {
+        let of_it = self.part_of.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, whole));
+        of_it.then(|| self.start.addr().get() - whole.start.addr().get())
     }
 
     /// Its first byte, for the kernel's use.
@@ -79,8 +126,11 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: munmap requires that the range is ours (it is what `map` got) and that no reference into it is left:
-        // all of them borrow `self`.
+        if self.part_of.is_some() {
+            return; // the mapping goes with its last part
+        }
+        // SAFETY: munmap requires that the range is ours (it is what `map` got, or what is left of that) and that no
+        // reference into it is left: all of them borrow `self`, or a part that would keep it.
         let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(result.is_ok());
     }
