@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, opcode, types};
 use sys::aligned::{AlignedBuffer, Reader};
+use sys::arena::Arena;
 use sys::budget::BufferBudget;
 use sys::device::Device;
 use sys::operation::Operation;
@@ -281,7 +282,7 @@ trait Way {
 
 type Make = fn(&Path, &Device, usize) -> Box<dyn Way>;
 
-const WAYS: [(&str, Make); 10] = [
+const WAYS: [(&str, Make); 11] = [
     ("`sendfile`, resident", |_, device, size| Box::new(Resident::new(device, size))),
     ("own memory, warm", |_, _, size| Box::new(Memory::new(size))),
     ("ring load, `sendfile`", |_, device, size| Box::new(Load::new(device, size))),
@@ -292,6 +293,7 @@ const WAYS: [(&str, Make); 10] = [
     ("the same, large pages", |_, device, size| Box::new(Fixed::new(device, size, false, true))),
     ("ring direct `READ_FIXED`, `send`", |_, device, size| Box::new(Fixed::new(device, size, true, false))),
     ("the same, large pages", |_, device, size| Box::new(Fixed::new(device, size, true, true))),
+    ("the same by this crate's arena", |_, device, size| Box::new(Direct::from_arena(device, size))),
 ];
 
 /// What is ready at once, in the order of asking.
@@ -369,8 +371,8 @@ struct Under {
 }
 
 impl Under {
-    fn new() -> Self {
-        Self { ring: Ring::new(64).unwrap(), tokens: vec![None; DEPTH], done: VecDeque::new() }
+    fn new(ring: Ring) -> Self {
+        Self { ring, tokens: vec![None; DEPTH], done: VecDeque::new() }
     }
     fn start(&mut self, slot: usize, operation: Operation) {
         self.tokens[slot] = Some(self.ring.push(operation).unwrap());
@@ -399,7 +401,12 @@ struct Load {
 
 impl Load {
     fn new(device: &Device, size: usize) -> Self {
-        Self { under: Under::new(), file: Arc::clone(device.buffered()), size, offsets: vec![0; DEPTH] }
+        Self {
+            under: Under::new(Ring::new(64).unwrap()),
+            file: Arc::clone(device.buffered()),
+            size,
+            offsets: vec![0; DEPTH],
+        }
     }
 }
 
@@ -420,21 +427,32 @@ struct Direct {
     under: Under,
     file: Arc<File>,
     size: usize,
-    budget: BufferBudget,
+    take: Box<dyn Fn(usize) -> AlignedBuffer>,
     readers: Vec<Option<Reader>>,
 }
 
 impl Direct {
+    /// Buffers that come back are used again up to `keep_bytes`.
     fn new(device: &Device, size: usize, keep_bytes: usize) -> Self {
         let budget = BufferBudget::new(64 * MIB, keep_bytes);
+        Self::over(device, size, Ring::new(64).unwrap(), Box::new(move |len| budget.try_take(len).unwrap()))
+    }
+
+    fn from_arena(device: &Device, size: usize) -> Self {
+        let arena = Arena::new(64 * MIB).unwrap();
+        let ring = Ring::with_arena(64, &arena).unwrap();
+        Self::over(device, size, ring, Box::new(move |len| arena.try_take(len).unwrap()))
+    }
+
+    fn over(device: &Device, size: usize, ring: Ring, take: Box<dyn Fn(usize) -> AlignedBuffer>) -> Self {
         let readers = (0..DEPTH).map(|_| None).collect();
-        Self { under: Under::new(), file: Arc::clone(device.writer()), size, budget, readers }
+        Self { under: Under::new(ring), file: Arc::clone(device.writer()), size, take, readers }
     }
 }
 
 impl Way for Direct {
     fn start(&mut self, slot: usize, offset: u64) {
-        let (into, reader) = self.budget.try_take(self.size).unwrap().split();
+        let (into, reader) = (self.take)(self.size).split();
         self.readers[slot] = Some(reader);
         self.under
             .start(slot, Operation::Read { file: Arc::clone(&self.file), offset, len: self.size, into });

@@ -1,7 +1,7 @@
-//! How many descriptors this process may open.
+//! How many descriptors this process may open, and how much memory it may lock.
 //!
 //! Owns `RLIMIT_NOFILE`. What must hold: the limit is only ever raised. It bounds how many connections can be accepted;
-//! nothing is ever *sized* from it.
+//! nothing is ever *sized* from it. `RLIMIT_MEMLOCK` is only read: whoever needs more asks the operator.
 
 use std::io;
 
@@ -20,6 +20,11 @@ pub struct Descriptors {
 pub fn descriptors() -> Descriptors {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     Descriptors { soft: current, hard: maximum }
+}
+
+/// Bytes that may be locked without privilege; `None` is no limit.
+pub fn locked_memory() -> Option<u64> {
+    getrlimit(Resource::Memlock).current
 }
 
 /// Raises the soft limit to the hard one, and says what holds now.

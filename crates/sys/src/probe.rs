@@ -5,11 +5,16 @@
 
 use std::fmt;
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use crate::arena::Arena;
 use crate::device::cachestat_works;
-use crate::limits::{Descriptors, descriptors};
+use crate::limits::{Descriptors, descriptors, locked_memory};
+use crate::operation::Operation;
+use crate::queue::Queue;
 use crate::uring::{Refused, Ring};
 use crate::{tcp, thread};
 
@@ -24,6 +29,10 @@ pub struct Machine {
     pub kernel: String,
     /// Whether a ring can be made, and if not, why.
     pub io_uring: Result<(), Refused>,
+    /// Whether a ring may register memory for reads, and if not, why.
+    pub registered_memory: io::Result<()>,
+    /// Bytes of memory that may be locked without privilege (`RLIMIT_MEMLOCK`); `None` is no limit.
+    pub locked_memory_bytes: Option<u64>,
     /// Whether `cachestat(2)` answers.
     pub cachestat: bool,
     /// Whether the kernel can do TLS records.
@@ -54,6 +63,8 @@ impl Machine {
         Self {
             kernel: word("/proc/sys/kernel/osrelease").unwrap_or_default(),
             io_uring: Ring::new(2).map(|_| ()),
+            registered_memory: register_memory(),
+            locked_memory_bytes: locked_memory(),
             cachestat: cachestat_works(),
             kernel_tls: tcp::kernel_tls(),
             pressure: File::open("/proc/pressure/cpu").is_ok(),
@@ -88,6 +99,8 @@ impl fmt::Display for Machine {
         let Descriptors { soft, hard } = self.descriptors;
         writeln!(f, "kernel: {}", self.kernel)?;
         writeln!(f, "io_uring: {io_uring}")?;
+        writeln!(f, "registered memory for reads: {}", registered(&self.registered_memory))?;
+        writeln!(f, "memory that may be locked: {}", mib(self.locked_memory_bytes, "unlimited"))?;
         writeln!(f, "cachestat: {}", yes(self.cachestat))?;
         writeln!(f, "kernel TLS: {}", yes(self.kernel_tls))?;
         writeln!(f, "pressure information: {}", yes(self.pressure))?;
@@ -104,6 +117,23 @@ impl fmt::Display for Machine {
         writeln!(f, "syn backlog: at most {}", count(self.syn_backlog_max, "unknown"))?;
         writeln!(f, "pipe pages of a user: {}", count(self.pipe_pages_soft, "unknown"))?;
         write!(f, "transparent huge pages: {}", self.huge_pages.as_deref().unwrap_or("unknown"))
+    }
+}
+
+/// Registers one large page with a ring of its own, as the first read into it does.
+fn register_memory() -> io::Result<()> {
+    let arena = Arena::new(1)?;
+    let mut ring = Ring::with_arena(2, &arena).map_err(io::Error::other)?;
+    let into = arena.try_take(1).map_err(io::Error::other)?.split().0;
+    let read = Operation::Read { file: Arc::new(File::open("/dev/zero")?), offset: 0, len: 1, into };
+    ring.push(read).map_err(|refused| io::Error::other(refused.why))?;
+    ring.unregistered().map_or(Ok(()), |error| Err(io::Error::new(error.kind(), error.to_string())))
+}
+
+fn registered(outcome: &io::Result<()>) -> String {
+    match outcome {
+        Ok(()) => "yes".into(),
+        Err(error) => format!("no, reads go without it: {error}"),
     }
 }
 
@@ -157,7 +187,7 @@ mod tests {
         assert!(std::thread::available_parallelism().unwrap().get() <= machine.cpus);
         assert!((1..=machine.cpus).contains(&machine.threads()));
         assert!(machine.memory_bytes().unwrap() > 1 << 20);
-        assert_eq!(machine.to_string().lines().count(), 13);
+        assert_eq!(machine.to_string().lines().count(), 15);
     }
 
     #[test]

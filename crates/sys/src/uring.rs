@@ -7,6 +7,8 @@
 //! Queue sizes are chosen so that nothing can overflow: at most `depth` operations exist, each with at most one entry
 //! in the submission queue and one completion outstanding; the queues have room for `depth` and twice that.
 //!
+//! Reads into an [`Arena`] that the ring was given go to registered memory, where the kernel allows that; see `registered`.
+//!
 //! Refused in many containers: [`Refused`] says why, and [`crate::pool`] does the same work with threads.
 #![allow(unsafe_code)] // io-uring's push trusts us with pointers
 
@@ -22,8 +24,12 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 use rustix::io::Errno;
 
 use crate::aligned::{BLOCK_BYTES, Memory};
+use crate::arena::Arena;
 use crate::operation::{Flight, LOAD_PIECE_BYTES, Load, Operation, Step, Vectors};
 use crate::queue::{Completion, NotQueued, Queue, Slots, Token, Unqueued};
+use registered::Registered;
+
+mod registered;
 
 /// Why this system gives no ring.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +70,8 @@ pub struct Ring {
     /// Takes the bytes that a load touches; any number at a time, nobody reads them.
     scratch: ManuallyDrop<Memory>,
     ring: Uring,
+    /// Behind the ring: what it has pinned goes after it.
+    registered: Option<Registered>,
 }
 
 impl Ring {
@@ -74,7 +82,19 @@ impl Ring {
         probe(&ring)?;
         let flights = ManuallyDrop::new(Slots::new(depth));
         let scratch = ManuallyDrop::new(Memory::map(BLOCK_BYTES)?);
-        Ok(Self { flights, scratch, ring: Uring(ring) })
+        Ok(Self { flights, scratch, ring: Uring(ring), registered: None })
+    }
+
+    /// The same, with the memory of `arena` registered as reads come to need it.
+    pub fn with_arena(depth: u32, arena: &Arena) -> Result<Self, Refused> {
+        let mut ring = Self::new(depth)?;
+        ring.registered = Some(Registered::new(&ring.ring.0, arena));
+        Ok(ring)
+    }
+
+    /// Why reads go to memory that is not registered, or not to all of it; nothing where they may.
+    pub fn unregistered(&self) -> Option<&io::Error> {
+        self.registered.as_ref().and_then(Registered::refused)
     }
 
     /// Lets as many operations of this thread's rings wait in the kernel at a time (the kernel's own limit is four per
@@ -90,7 +110,11 @@ impl Ring {
         let Some(flight) = self.flights.get_mut(token) else {
             return debug_assert!(false, "staged without a flight");
         };
-        let entry = entry_for(flight, self.scratch.start()).user_data(token.to_bits());
+        let number = match (&flight.operation, &mut self.registered) {
+            (Operation::Read { into, .. }, Some(registered)) => registered.number_of(&self.ring.0, into),
+            _ => None,
+        };
+        let entry = entry_for(flight, number, self.scratch.start()).user_data(token.to_bits());
         // SAFETY: push requires that everything the entry points to stays valid until the operation is over:
         // - the file: an `Arc` in the flight keeps the descriptor open;
         // - the bytes of a write: `Bytes` in the flight keeps them where they are, and nobody writes to them;
@@ -242,7 +266,8 @@ fn probe(ring: &IoUring) -> Result<(), Refused> {
     if NEEDED.iter().all(|&code| probe.is_supported(code)) { Ok(()) } else { Err(Refused::TooOld) }
 }
 
-fn entry_for(flight: &mut Flight, scratch: NonNull<u8>) -> squeue::Entry {
+/// What to submit for what is left of an operation. `number`: the registered buffer in which a read's target lies.
+fn entry_for(flight: &mut Flight, number: Option<u16>, scratch: NonNull<u8>) -> squeue::Entry {
     let done = flight.done;
     match &mut flight.operation {
         Operation::Write { file, offset, bytes } => {
@@ -262,8 +287,12 @@ fn entry_for(flight: &mut Flight, scratch: NonNull<u8>) -> squeue::Entry {
         }
         Operation::Read { file, offset, len, into } => {
             let target = &mut into.unfilled()[..*len - done];
-            let entry = opcode::Read::new(fd(file), target.as_mut_ptr(), target.len() as u32);
-            entry.offset(*offset + done as u64).build()
+            let (file, start, left, offset) =
+                (fd(file), target.as_mut_ptr(), target.len() as u32, *offset + done as u64);
+            match number {
+                Some(number) => opcode::ReadFixed::new(file, start, left, number).offset(offset).build(),
+                None => opcode::Read::new(file, start, left).offset(offset).build(),
+            }
         }
         Operation::Load { file, offset, len } => match flight.load {
             Load::Whole => will_need(file, *offset, *len),

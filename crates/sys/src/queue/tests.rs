@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::aligned::{AlignedBuffer, BLOCK_BYTES, Writer};
+use crate::arena::Arena;
 use crate::budget::BufferBudget;
 use crate::device::Device;
 use crate::pool::Pool;
@@ -106,6 +107,36 @@ fn parts_are_written_one_behind_the_other() {
         assert_eq!(one(queue, operation).result.unwrap(), 1 << 20);
         assert!(bytes_read(one(queue, read(&device, 1 << 20, 1 << 20))) == body);
     });
+}
+
+/// Registered or not, what is read is what was written; and beside an arena there is other memory.
+#[test]
+fn reads_into_an_arena_are_like_others() {
+    let device = device(4 << 20);
+    let arena = Arena::new(8 << 20).unwrap();
+    let claim = |queue: &mut dyn Queue| {
+        for round in 0..3_u64 {
+            let body = pattern((1 << 20) + round as usize);
+            one(queue, write(&device, 0, settled(&body[..1 << 20]))).result.unwrap();
+            for buffer in (0..6).map(|_| arena.try_take(1 << 20).unwrap()).collect::<Vec<_>>() {
+                let file = Arc::clone(device.writer());
+                let into = buffer.split().0;
+                let read = Operation::Read { file, offset: 4096, len: 8192, into };
+                assert!(bytes_read(one(queue, read)) == body[4096..][..8192]);
+            }
+            assert!(bytes_read(one(queue, read(&device, 0, 4096))) == body[..4096]);
+        }
+    };
+    claim(&mut Pool::new(DEPTH, 2).unwrap());
+    match Ring::with_arena(DEPTH, &arena) {
+        Ok(mut ring) => {
+            claim(&mut ring);
+            if let Some(error) = ring.unregistered() {
+                println!("NOT RUN with registered memory: {error}");
+            }
+        }
+        Err(refused) => println!("NOT RUN over a ring: {refused}"),
+    }
 }
 
 #[test]
