@@ -25,6 +25,7 @@ pub mod freshness;
 pub mod invalidation;
 pub mod key;
 pub mod multipart;
+pub mod parts;
 pub mod policy;
 pub mod preconditions;
 pub mod ranges;
@@ -43,6 +44,7 @@ pub mod via;
 mod testing;
 
 pub use cache_status::CacheStatus;
+pub use parts::{Part, may_store_part};
 pub use policy::Policy;
 pub use request::{Method, Once, RequestTraits};
 pub use reuse::{Reuse, may_reuse, may_serve_on_error};

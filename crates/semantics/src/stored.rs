@@ -52,6 +52,15 @@ pub struct Stored {
     etag: SmallVec<[u8; 32]>,
 }
 
+/// What is the same only for the same bytes of the same representation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrongValidator<'a> {
+    /// An entity tag that is not weak.
+    Tag(EntityTag<'a>),
+    /// A `Last-Modified` well before its `Date`.
+    Date(UnixSeconds),
+}
+
 impl Stored {
     /// Reads a response head. `times` are those of the exchange that brought it; the head must still have the
     /// `Age` it came with. Who removes `Age` from the stored head keeps [`Stored::times_without_age`] beside it.
@@ -115,6 +124,17 @@ impl Stored {
     #[must_use]
     pub fn last_modified_is_strong(&self) -> bool {
         self.last_modified.is_some_and(|at| self.date.since(at) >= STRONG_AFTER)
+    }
+
+    /// The validator that tells equal bytes (RFC 9110 §8.8.1): a strong entity tag, or a strong date where there is no tag
+    /// at all.
+    #[must_use]
+    pub fn strong_validator(&self) -> Option<StrongValidator<'_>> {
+        match self.etag() {
+            Some(tag) if tag.weak => None,
+            Some(tag) => Some(StrongValidator::Tag(tag)),
+            None => self.last_modified.filter(|_| self.last_modified_is_strong()).map(StrongValidator::Date),
+        }
     }
 
     /// Whether the origin can be asked about it with a condition (RFC 9111 §4.3.1).

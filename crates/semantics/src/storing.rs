@@ -1,8 +1,8 @@
 //! Storing responses in caches (RFC 9111 §3): may this response be kept for others?
 //!
 //! What must hold: whatever is stored here may be served to any client whose request has the same key. It does
-//! not know whether there is room, nor whether the body arrives whole; an incomplete body is never stored
-//! (§3.3), which is the caller's to see to.
+//! not know whether there is room, nor whether the body arrives whole: an incomplete body is stored only as what it
+//! is (§3.3), which is the caller's to see to. A 206 is judged by [`crate::parts`].
 
 use crate::directives::ResponseDirectives;
 use crate::freshness::is_heuristically_cacheable;
@@ -25,8 +25,10 @@ pub enum NoStore {
     RequestContent,
     /// The status code is not final, not understood, or describes no representation of its own (1xx, 304).
     Status,
-    /// 206: parts are not stored.
+    /// 206, and which bytes of how many it has is not said, or there are several parts.
     Partial,
+    /// 206 without a strong validator: it could never be combined with another part (RFC 9111 §3.4).
+    WeakValidator,
     /// The origin forbade it (RFC 9111 §5.2.2.5).
     NoStore,
     /// It is for one user (RFC 9111 §5.2.2.7).
@@ -53,6 +55,7 @@ impl NoStore {
             Self::RequestContent => "request-content",
             Self::Status => "status",
             Self::Partial => "partial",
+            Self::WeakValidator => "part-without-strong-validator",
             Self::NoStore => "no-store",
             Self::Private => "private",
             Self::Authorization => "authorization",
@@ -63,10 +66,16 @@ impl NoStore {
         }
     }
 
-    /// Whether the reason lies in the request: another request for the same response may have it stored.
+    /// Whether the reason lies in the request: another request for the same resource may have its response stored. (A part
+    /// is what was asked for.)
     #[must_use]
     pub fn is_about_request(self) -> bool {
-        matches!(self, Self::Method | Self::RequestNoStore | Self::RequestContent | Self::Authorization)
+        let of_part = matches!(self, Self::Partial | Self::WeakValidator);
+        of_part
+            || matches!(
+                self,
+                Self::Method | Self::RequestNoStore | Self::RequestContent | Self::Authorization
+            )
     }
 }
 
@@ -88,7 +97,7 @@ pub fn may_store(
     Ok(stored)
 }
 
-fn request_allows(request: &RequestTraits<'_>) -> Result<(), NoStore> {
+pub(crate) fn request_allows(request: &RequestTraits<'_>) -> Result<(), NoStore> {
     if request.method != Method::Get {
         return Err(NoStore::Method);
     }
@@ -151,9 +160,11 @@ fn status_allows(status: u16) -> Result<(), NoStore> {
 }
 
 /// Status codes whose caching rules are known here: those of RFC 9110 §15 that are final and stand for a whole
-/// response, and 451 (RFC 7725).
+/// response, and 451 (RFC 7725). Not 412 and 416: they speak of the request's conditions and ranges, which are not part of
+/// the key.
 fn is_understood(status: u16) -> bool {
-    matches!(status, 200..=205 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 451 | 500..=505)
+    matches!(status, 200..=205 | 300..=303 | 307 | 308 | 400..=411 | 413..=415 | 417)
+        || matches!(status, 421 | 422 | 426 | 451 | 500..=505)
 }
 
 fn is_useless(stored: &Stored) -> bool {
