@@ -1,0 +1,220 @@
+//! Asking the origin: what goes out, what the answer means, and who gets it.
+//!
+//! [`settle`] asks and decides; [`lead`] does so for a client whose response others may wait for, [`alone`] passes an
+//! answer to one client only, [`revalidate_in_background`] has no client.
+//!
+//! | room | question |
+//! |---|---|
+//! | [`head`] | what does the request say to the origin? |
+//! | [`judge`] | may a full answer be stored, and how does it come? |
+//! | [`validate`] | what does the answer to a condition mean for what is stored? |
+//! | [`pass`] | how does an answer reach one client alone? |
+
+mod head;
+mod judge;
+mod pass;
+mod validate;
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+use pump::Watch;
+use semantics::cache_status::Forward;
+use semantics::{Times, UnixSeconds};
+use store::KeyHash;
+
+use crate::collapse::{Role, Ticket};
+use crate::connection::Client;
+use crate::exchange::{Exchange, Outcome};
+use crate::fill::{Follower, receive};
+use crate::hit::{self, Serving};
+use crate::lookup::{Found, Response};
+use crate::origin::OriginError;
+use crate::origin::ask::{Answer, Ask, ask};
+use crate::outbound::Outgoing;
+use crate::request::{Denied, Request};
+use crate::respond::Made;
+use crate::stream;
+use crate::worker::Worker;
+use head::{Conditions, request_head};
+pub use head::{read_head, upgrade_head};
+use judge::judge;
+pub use pass::{alone, pass};
+use validate::validated;
+
+/// A stored response that may not be served as it is, but can be asked about.
+pub struct Stale(Response);
+
+impl Stale {
+    /// Takes note of it.
+    #[must_use]
+    pub fn new(response: &Response) -> Self {
+        Self(response.clone())
+    }
+}
+
+/// What the origin's answer came to.
+enum Settled {
+    /// There is a stored response to serve: a validated one, or one that came whole at once.
+    Ready(Response, Serving),
+    /// There is a fill to stream along with.
+    Streaming(Follower, receive::Work),
+    /// The answer is for this client alone.
+    Pass(Answer, &'static str),
+    /// The origin failed, but what is stored may be served.
+    StaleOnError(Response),
+    /// There is no answer.
+    Failed(OriginError),
+}
+
+/// What is to be asked, and on whose behalf.
+struct Query<'q> {
+    worker: &'q Rc<Worker>,
+    client: Option<&'q Client>,
+    watch: &'q Watch,
+    request: &'q Request<'q>,
+    endpoints: Vec<Rc<crate::origin::Endpoint>>,
+    why: Forward,
+    /// The hash that was looked up.
+    hash: KeyHash,
+    /// Where to note who answered.
+    origin: &'q Cell<Option<SocketAddr>>,
+}
+
+/// Fetches for this client and for all who wait.
+pub async fn lead(
+    x: &mut Exchange<'_>,
+    found: &Found,
+    ticket: Ticket,
+    why: Forward,
+    stale: Option<Stale>,
+) -> Outcome {
+    let endpoints = x.request.endpoints(x.worker, x.client.mode);
+    if endpoints.is_empty() {
+        ticket.end(|owner| owner.fail(Denied::UnknownHost.word()));
+        return x.made(&Made::denied(Denied::UnknownHost)).await;
+    }
+    let query = Query {
+        worker: x.worker,
+        client: Some(x.client),
+        watch: &x.client.watch,
+        request: x.request,
+        endpoints,
+        why,
+        hash: found.hash,
+        origin: &x.origin,
+    };
+    match settle(&query, ticket, stale.map(|s| s.0)).await {
+        Settled::Ready(response, serving) => match hit::serve(x, &response, &serving).await {
+            Some(outcome) => outcome,
+            // Validated, but its bytes are gone or damaged: the origin has them.
+            None => alone(x, Forward::Miss, None).await,
+        },
+        Settled::Streaming(follower, work) => stream::lead(x, follower, work, why).await,
+        Settled::Pass(answer, word) => pass(x, answer, why, Some(word)).await,
+        Settled::StaleOnError(response) => match serve_stale_on_error(x, Some(&Stale(response))).await {
+            Some(outcome) => outcome,
+            None => x.made(&Made::unreadable()).await,
+        },
+        Settled::Failed(error) => x.made(&Made::origin(&error)).await,
+    }
+}
+
+/// Validates what is stored while the client gets it stale (RFC 5861 §3). At most one such fetch an object.
+pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
+    let Some(stale) = found.response.clone() else { return };
+    let Role::Leader(ticket) = x.worker.shared.collapse.enter(found.hash, x.request.hash) else { return };
+    let mut text = Vec::with_capacity(512);
+    wire::write::request_line(&mut text, x.request.head.method, x.request.head.target.as_bytes());
+    for field in x.request.head.fields.iter() {
+        wire::write::field(&mut text, field.name, field.value);
+    }
+    wire::write::end_head(&mut text);
+    let (worker, mode, hash) = (Rc::clone(x.worker), x.client.mode, found.hash);
+    tokio::task::spawn_local(async move {
+        let _occupied = worker.occupied();
+        let Ok(wire::Parsed::Complete { head, .. }) = wire::parse::request(&text, &worker.shared.wire_limits)
+        else {
+            return;
+        };
+        let Ok(request) = Request::new(&worker, mode, head, Instant::now()) else { return };
+        let watch = worker.timers.watch();
+        let endpoints = request.endpoints(&worker, mode);
+        let query = Query {
+            worker: &worker,
+            client: None,
+            watch: &watch,
+            request: &request,
+            endpoints,
+            why: Forward::Stale,
+            hash,
+            origin: &Cell::new(None),
+        };
+        if let Settled::Failed(error) = settle(&query, ticket, Some(stale)).await {
+            tracing::debug!(%error, "background validation failed; the stored response stays");
+        }
+    });
+}
+
+/// Serves what is stored because the origin failed, where RFC 9111 §4.2.4 and RFC 5861 §4 allow it.
+pub async fn serve_stale_on_error(x: &Exchange<'_>, stale: Option<&Stale>) -> Option<Outcome> {
+    let response = &stale?.0;
+    let stored = &response.head.stored;
+    if !semantics::may_serve_on_error(&x.request.traits, stored, x.request.now) {
+        return None;
+    }
+    let staleness = stored.age(x.request.now).minus(stored.lifetime);
+    hit::serve(x, response, &Serving::stale(staleness, "stale-if-error")).await
+}
+
+/// Whether only a part of the representation is wanted, so that fetching all of it would be too much. A range from the
+/// first byte to the end is all of it.
+#[must_use]
+pub fn wants_part(request: &Request<'_>) -> bool {
+    match request.traits.range {
+        semantics::request::Once::Absent => false,
+        semantics::request::Once::Value(value) => !value.eq_ignore_ascii_case(b"bytes=0-"),
+        semantics::request::Once::Repeated => true,
+    }
+}
+
+/// Asks, and decides what the answer is. Ends `ticket` in every case, or hands it to the fill.
+async fn settle(query: &Query<'_>, ticket: Ticket, stale: Option<Response>) -> Settled {
+    let validating = stale.filter(|response| response.head.stored.has_validator());
+    let requested_at = UnixSeconds(query.worker.now());
+    let answer = match ask_origin(query, validating.as_ref()).await {
+        Ok(answer) => answer,
+        Err(error) => return failed(query, ticket, validating, error),
+    };
+    let times = Times { requested_at, received_at: UnixSeconds(query.worker.now()) };
+    match validating {
+        None => judge(query, ticket, answer, times),
+        Some(stored) => validated(query, ticket, answer, stored, times).await,
+    }
+}
+
+fn failed(query: &Query<'_>, ticket: Ticket, stale: Option<Response>, error: OriginError) -> Settled {
+    let word = error.word();
+    ticket.end(|owner| owner.fail(word));
+    let may = |r: &Response| {
+        semantics::may_serve_on_error(&query.request.traits, &r.head.stored, query.request.now)
+    };
+    match stale.filter(may) {
+        Some(response) => Settled::StaleOnError(response),
+        None => Settled::Failed(error),
+    }
+}
+
+async fn ask_origin(query: &Query<'_>, stale: Option<&Response>) -> Result<Answer, OriginError> {
+    let complete = stale.map(|response| response.head.complete());
+    let parsed = complete.as_ref().zip(stale).and_then(|(text, response)| response.head.parsed(text));
+    let validators = parsed.as_ref().map(|head| &head.fields);
+    let head = request_head(query.worker, query.request, Conditions::Own(validators), Outgoing::None);
+    let client = query.client.map(|client| (client, query.request.head.version));
+    let ask_for = Ask { endpoints: &query.endpoints, head: &head, body: None, replayable: true, client };
+    let answer = ask(query.worker, query.watch, ask_for).await?;
+    query.origin.set(Some(answer.connection.address));
+    Ok(answer)
+}
