@@ -101,6 +101,9 @@ pub enum IoError {
     /// Fewer bytes than asked for were moved.
     #[error("short transfer of {0} bytes")]
     Short(u32),
+    /// Other bytes are there than were written: the write went elsewhere or was lost.
+    #[error("what was written is not there")]
+    NotThere,
     /// The completion does not fit the request (a driver's mistake, treated as a failure).
     #[error("completion of another kind")]
     Mismatch,

@@ -31,6 +31,11 @@ pub(super) enum Job {
         at: u64,
         data: Blocks,
     },
+    /// Looks at what was written.
+    ReadBack {
+        at: u64,
+        data: Blocks,
+    },
     Sync,
 }
 
@@ -163,6 +168,7 @@ impl DeviceRecovery {
                 read(segment(*number, sealed.contents_offset), trailer_at - sealed.contents_offset)
             }
             Job::Write { at, ref data } => Io::Write { id, device, offset: at, data: data.clone() },
+            Job::ReadBack { at, ref data } => read(at, data.len()),
             Job::Sync => Io::Sync { id, device },
         }
     }
@@ -177,11 +183,24 @@ impl DeviceRecovery {
             Job::Header(segment) => self.take_header(segment, result.ok()),
             Job::Trailer(segment) => self.take_trailer(segment, result.ok()),
             Job::Contents(at) => self.take_contents(at, result.ok()),
-            Job::Write { .. } | Job::Sync => {
-                _ = result.map_err(|error| OpenError::Device { device: self.index, error })?;
+            Job::Write { at, data } => {
+                self.written(result)?;
+                self.queue.push_front(Job::ReadBack { at, data });
             }
+            Job::ReadBack { data, .. } => {
+                let there = self.written(result)? == data.as_ref();
+                self.written(if there { Ok(Bytes::new()) } else { Err(IoError::NotThere) })?;
+            }
+            Job::Sync => _ = self.written(result)?,
         }
         Ok(())
+    }
+
+    /// A start does not go on after a write that failed, or that is not where it should be: what it decides has
+    /// to be true for the next one, which may find other evidence (a contents table that should have been replaced
+    /// is as good as the new one).
+    fn written(&self, result: Result<Bytes, IoError>) -> Result<Bytes, OpenError> {
+        result.map_err(|error| OpenError::Device { device: self.index, error })
     }
 
     // --- who it is ---
@@ -321,13 +340,14 @@ impl DeviceRecovery {
         let sealed = frame.trailer.filter(|trailer| begun.is_none_or(|begun| begun == trailer.sequence));
         let promised = known.floor..known.next;
         match (sealed, open) {
+            // The checkpoint knows it better than a header that is damaged, or of a life before: its write was lost.
+            (_, Some(open)) if begun.is_none_or(|begun| begun <= open.sequence) => {
+                let sealed = self.plan_seal(segment, open.sequence, open.data_bytes, &open.entries);
+                self.sources.push(Source { segment, sealed, contents: Contents::Here(open.entries) });
+            }
             _ if frame.header.is_some_and(|header| header.void) => {
                 // Only half of the frame was written: the life before would be a damaged header away.
                 self.torn.extend(frame.trailer.map(|_| segment));
-            }
-            (_, Some(open)) if begun.is_none_or(|begun| begun == open.sequence) => {
-                let sealed = self.plan_seal(segment, open.sequence, open.data_bytes, &open.entries);
-                self.sources.push(Source { segment, sealed, contents: Contents::Here(open.entries) });
             }
             _ if begun.max(written).is_some_and(|newest| newest >= known.next) => self.torn.push(segment),
             (Some(trailer), _) if promised.contains(&trailer.sequence) => {
@@ -457,6 +477,8 @@ impl DeviceRecovery {
         if let Some((segment, sequence, data_bytes, entries)) = self.to_seal.take() {
             let (offset, run) =
                 Trailer::encode_with_contents(id, segment, sequence, &entries, data_bytes, &geometry);
+            let header = Header { device: id, segment, sequence, void: false };
+            self.queue.push_back(write(segment, 0, header.encode()));
             self.queue.push_back(write(segment, offset, run));
         }
         for &segment in &self.torn {

@@ -103,8 +103,13 @@ impl Shared {
         if device.info.lives.is_settled(place.segment) {
             return Some(At::Device(lease));
         }
-        let buffered = device.log.lock().buffered(place);
-        Some(buffered.map_or(At::Device(lease), At::Buffered))
+        let log = device.log.lock();
+        match log.buffered(place) {
+            Some(bytes) => Some(At::Buffered(bytes)),
+            // Its buffers went with it, and what they held may not be on the device.
+            None if device.info.is_retired() => None,
+            None => Some(At::Device(lease)),
+        }
     }
 
     fn take_out(&self, of: Fingerprint, place: &Place) -> bool {

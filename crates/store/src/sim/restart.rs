@@ -1,0 +1,178 @@
+//! Crashes, clean stops, starts, and what must be there afterwards.
+
+use super::*;
+
+impl Sim {
+    pub(super) fn crash_sometimes(&mut self, n: u64) {
+        if self.rng.one_in(n) {
+            self.crash();
+        }
+    }
+
+    pub(super) fn stop_sometimes(&mut self) {
+        if self.rng.one_in(3) {
+            self.stop();
+            self.crash();
+        }
+    }
+
+    /// A clean stop. Everything is durable afterwards, unless a device failed or the power went.
+    pub(super) fn stop(&mut self) {
+        self.leave();
+        let mut out = Outbox::new();
+        self.store.shutdown(&mut out);
+        self.perform(out);
+        let mut rounds = 0;
+        while !self.store.idle() && !self.world.is_off() {
+            self.world.beat();
+            self.world.devices().into_iter().for_each(|device| self.complete_on(device));
+            self.tick();
+            rounds += 1;
+            assert!(rounds < 10_000, "seed {}: never idle", self.seed);
+        }
+        if !self.faults.retire() && !self.world.is_off() {
+            assert!(self.world.is_idle(), "seed {}", self.seed);
+            self.durable = self.step;
+        }
+        if self.store.idle() {
+            assert_eq!(self.store.stats().in_flight_bytes, 0, "seed {}", self.seed);
+        }
+    }
+
+    pub(super) fn crash(&mut self) {
+        let expected = self.expected();
+        self.world.crash(self.fate);
+        self.reopen(&expected);
+    }
+
+    /// The store's users go.
+    fn leave(&mut self) {
+        self.held.clear();
+        self.uploads.clear();
+    }
+
+    /// Keys that must survive: in the index, body alive, and covered by the last checkpoint.
+    fn expected(&mut self) -> Vec<u64> {
+        if !self.faults.spare_everything() {
+            return Vec::new();
+        }
+        let covered = |key: &u64| self.twin.since(*key, self.durable).len() == 1;
+        let keys: Vec<u64> = (0..KEYS).filter(covered).collect();
+        keys.into_iter().filter(|&key| self.serves(key)).collect()
+    }
+
+    fn reopen(&mut self, expected: &[u64]) {
+        self.leave();
+        self.sums.retired += self.store.stats().devices.iter().filter(|device| device.retired).count() as u64;
+        if self.faults.moves {
+            self.world.move_devices();
+        }
+        self.start_and_crash();
+        self.store = self.start();
+        (self.begun, self.now) = ((0, 0), 1000);
+        self.check_note();
+        let errors = self.world.suspend_errors();
+        for key in 0..KEYS {
+            self.compare(key, expected.contains(&key));
+        }
+        self.world.resume_errors(errors);
+        self.durable = 0;
+    }
+
+    /// The note after a start is that of the last checkpoint, or a newer one.
+    fn check_note(&mut self) {
+        let found = self.store.note();
+        let found = found.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let durable =
+            self.notes.iter().rev().find(|(at, _)| *at <= self.durable).map_or(0, |(_, note)| *note);
+        let known = self.notes.iter().any(|(_, note)| *note == found);
+        assert!(known && found >= durable, "seed {}: note {found}, not {durable}", self.seed);
+        self.notes = vec![(0, found)];
+    }
+
+    fn compare(&mut self, key: u64, expected: bool) {
+        let allowed = self.twin.since(key, self.durable);
+        let found = self.find_after_start(key);
+        let right = allowed.contains(&found) || found.is_none();
+        assert!(right, "seed {}: step {}: key {key} is {found:?}, not {allowed:?}", self.seed, self.step);
+        assert!(found.is_some() || !expected, "seed {}: step {}: key {key} is lost", self.seed, self.step);
+        self.sums.recovered += u64::from(found.is_some());
+        self.twin.found_at_start(key, found);
+    }
+
+    /// What a key is after a start; the bytes must be those of the version that the head names.
+    fn find_after_start(&mut self, key: u64) -> Option<Version> {
+        let (found, bytes) = self.fetch(key)?;
+        let (head, body) = self.read(key, &found, &bytes)?;
+        let version = Version::of_head(&head).unwrap();
+        assert!(body == version.body_bytes(), "seed {}: body of key {key} after a start", self.seed);
+        Some(version)
+    }
+
+    /// Starts that do not get far.
+    fn start_and_crash(&mut self) {
+        while self.rng.one_in(4) {
+            let requests = self.rng.below(60);
+            self.world.starting();
+            let mut recovery = Recovering::new(&self.world);
+            for _ in 0..requests {
+                recovery.go_on(&mut self.world);
+            }
+            self.world.crash(self.fate);
+        }
+    }
+
+    /// A start that does; one that fails, or that the power leaves, is tried again.
+    fn start(&mut self) -> Store {
+        for _ in 0..3 {
+            match open(&mut self.world) {
+                Ok(store) => return store,
+                Err(OpenError::Device { .. } | OpenError::NotFinished) => self.world.crash(self.fate),
+                Err(why) => panic!("seed {}: step {}: {why}", self.seed, self.step),
+            }
+        }
+        let errors = self.world.suspend_errors();
+        let store = open(&mut self.world).unwrap();
+        self.world.resume_errors(errors);
+        store
+    }
+}
+
+/// Opens the store that is on the devices.
+pub(super) fn open(world: &mut World) -> Result<Store, OpenError> {
+    world.starting();
+    let mut recovery = Recovering::new(world);
+    while !world.is_off() && recovery.go_on(world) {}
+    let (store, _) = recovery.recovery.into_store()?;
+    world.opened();
+    Ok(store)
+}
+
+/// A recovery and the requests that it has not handed out.
+struct Recovering {
+    recovery: Recovery,
+    out: Outbox,
+}
+
+impl Recovering {
+    fn new(world: &World) -> Self {
+        let devices: Vec<DeviceToOpen> =
+            world.disks().map(|disk| DeviceToOpen { bytes: disk.bytes() }).collect();
+        let mut recovery = Recovery::new(&devices, config()).unwrap();
+        let mut out = Outbox::new();
+        recovery.start(&mut out);
+        Self { recovery, out }
+    }
+
+    /// Completes a request on each device; says whether there is more to do.
+    fn go_on(&mut self, world: &mut World) -> bool {
+        world.beat();
+        world.submit(std::mem::take(&mut self.out));
+        for device in world.devices() {
+            if let Some((id, result)) = world.complete(device) {
+                self.recovery.complete(id, result, &mut self.out);
+            }
+        }
+        !self.recovery.is_finished()
+    }
+}
