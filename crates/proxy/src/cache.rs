@@ -52,7 +52,7 @@ impl Cache {
                 self.memory.put(hash, Arc::clone(&object));
                 Some(object)
             }
-            Err(ReadFailed::Gone | ReadFailed::Device(_)) => None,
+            Err(ReadFailed::Gone | ReadFailed::Device(_) | ReadFailed::Unanswered) => None,
             Err(ReadFailed::Checksum) => {
                 self.bad(disk, hash, &found.place);
                 None

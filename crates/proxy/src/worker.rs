@@ -190,7 +190,7 @@ pub fn run(
         .enable_all()
         .max_blocking_threads(8)
         .build_local(tokio::runtime::LocalOptions::default())?;
-    runtime.block_on(async move {
+    let outcome = runtime.block_on(async move {
         let shared = Arc::clone(&generations.borrow_and_update());
         let own = Own {
             latest: RefCell::new(Arc::clone(&shared)),
@@ -213,7 +213,10 @@ pub fn run(
         tokio::task::spawn_local(follow(Rc::clone(&worker.own), generations));
         drained(worker).await;
         Ok(())
-    })
+    });
+    // A helper thread may wait for a device that never answers.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// Takes over new settings as they come.

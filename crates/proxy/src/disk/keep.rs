@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use store::Outbox;
+use store::{DeviceIndex, Outbox};
 
 use super::{Disk, Disks};
 
@@ -48,12 +48,14 @@ pub fn start(disks: Arc<Disks>) -> std::io::Result<Keeper> {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all().max_blocking_threads(2);
         let outcome = builder.build_local(tokio::runtime::LocalOptions::default()).and_then(|runtime| {
-            runtime.block_on(async {
+            let kept = runtime.block_on(async {
                 let disk = Disk::new(disks)?;
                 let _ = ready.send(Ok(()));
                 keep(&disk, &asked).await;
                 Ok(())
-            })
+            });
+            runtime.shutdown_background();
+            kept
         });
         if let Err(error) = outcome {
             let _ = ready.send(Err(error));
@@ -87,6 +89,7 @@ async fn keep(disk: &Disk, asked: &mpsc::Receiver<Errand>) {
     let started = Instant::now();
     let store = &disk.disks().store;
     let mut stopping = false;
+    let mut obituaries = Obituaries::default();
     loop {
         let mut out = Outbox::new();
         for errand in asked.try_iter() {
@@ -101,9 +104,29 @@ async fn keep(disk: &Disk, asked: &mpsc::Receiver<Errand>) {
         }
         store.tick(started.elapsed().as_millis() as u64, &mut out);
         disk.carry_out(out);
-        if stopping && store.idle() {
+        obituaries.print(disk.disks());
+        if stopping && store.idle() && disk.is_idle() {
             return;
         }
         tokio::time::sleep(if stopping { Duration::from_millis(2) } else { TICK }).await;
+    }
+}
+
+/// Says of each device once that it was retired.
+#[derive(Default)]
+struct Obituaries {
+    printed: Vec<bool>,
+}
+
+impl Obituaries {
+    fn print(&mut self, disks: &Disks) {
+        self.printed.resize(disks.devices.len(), false);
+        for (device, printed) in self.printed.iter_mut().enumerate() {
+            if !*printed && disks.store.is_retired(DeviceIndex(device as u16)) {
+                *printed = true;
+                let path = disks.paths[device].display();
+                tracing::error!(%path, "device retired: what it holds is a miss, and it is not used again before the next start");
+            }
+        }
     }
 }

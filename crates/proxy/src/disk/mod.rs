@@ -5,28 +5,36 @@
 //! thread; a place is read only under its lease; an operation's buffer lives until the kernel is done with it, also
 //! when nobody waits any more.
 //!
-//! Here are the devices ([`Disks`]) and one thread's handle ([`Disk`]); how operations reach the devices is in `queue`,
-//! what they are for in `read`, `write` and `requests`.
+//! Here are the devices ([`Disks`]) and one thread's handle ([`Disk`]). How operations reach the devices: `queue`, with
+//! `lane` (reads), `joiner` (writes) and `watch` (what is not answered); what they are for: `read`, `write`, `requests`.
 
+mod backend;
 pub mod inspect;
+mod joiner;
 pub mod keep;
+mod lane;
 pub mod open;
 mod queue;
 mod read;
 mod requests;
+mod traffic;
+mod watch;
 mod write;
 
+pub use backend::Bounds;
+pub use queue::Unserved;
 pub use read::ReadFailed;
+pub use traffic::{Figures, Traffic};
 
 use std::cell::Cell;
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use store::{Place, Store};
 use sys::budget::BufferBudget;
 use sys::device::Device;
-use sys::queue::Queue;
 
 use crate::settings::StoreIo;
 use queue::DiskQueue;
@@ -37,6 +45,12 @@ pub struct Disks {
     pub store: Arc<Store>,
     /// In the order in which the store knows them.
     pub devices: Vec<Device>,
+    /// Where each of them is, for people.
+    pub paths: Vec<PathBuf>,
+    /// What is under way at each of them.
+    pub traffic: Vec<Traffic>,
+    /// What each of them may take.
+    pub bounds: Bounds,
     /// Memory for bodies on their way to a device.
     pub budget: BufferBudget,
     /// How much that is.
@@ -77,14 +91,6 @@ impl Disks {
         let taken = self.budget.usage().taken_bytes as u64;
         taken + bytes <= self.buffer_bytes
     }
-
-    /// An empty queue: a ring, or threads where the kernel refuses it.
-    ///
-    /// # Errors
-    /// When neither can be had.
-    pub fn queue(&self) -> io::Result<Box<dyn Queue>> {
-        queue::backend(self.uring)
-    }
 }
 
 impl Disk {
@@ -93,7 +99,7 @@ impl Disk {
     /// # Errors
     /// When no queue can be had, or the runtime refuses it.
     pub fn new(disks: Arc<Disks>) -> io::Result<Self> {
-        let queue = DiskQueue::new(disks.queue()?)?;
+        let queue = DiskQueue::new(Arc::clone(&disks))?;
         Ok(Self { inner: Rc::new(Inner { disks, queue, carrying: Cell::new(0) }) })
     }
 

@@ -18,7 +18,7 @@ use sys::device::{Device, Direct, create_preallocated};
 use sys::operation::Operation;
 use sys::queue::{Completion, Queue, Token};
 
-use super::Disks;
+use super::{Disks, Traffic};
 use crate::settings::{StoreIo, StoreSettings};
 
 /// Why the store cannot be used. The messages say what to do.
@@ -221,7 +221,10 @@ fn recover(
     let disks = Disks {
         capacity_bytes: store.stats().devices.iter().map(capacity).sum(),
         store: Arc::new(store),
+        traffic: devices.iter().map(|_| Traffic::default()).collect(),
         devices,
+        paths: paths.to_vec(),
+        bounds: settings.bounds(),
         budget: BufferBudget::new(buffers, buffers / 2),
         buffer_bytes: buffers as u64,
         io,
@@ -253,7 +256,7 @@ struct Driver<'d> {
 
 impl<'d> Driver<'d> {
     fn new(devices: &'d [Device], uring: bool) -> io::Result<Self> {
-        Ok(Self { devices, queue: super::queue::backend(uring)?, running: HashMap::new() })
+        Ok(Self { devices, queue: super::backend::for_start(uring)?, running: HashMap::new() })
     }
 
     fn run(

@@ -1,141 +1,335 @@
-//! One thread's way to the devices: operations go in, and come back to whoever waits for them.
+//! One thread's way to the devices: operations go in, and an outcome comes back to whoever waits for it.
 //!
-//! What must hold: an operation's buffer lives until the kernel is done with it, also when nobody waits any more; a full
-//! queue makes callers wait, never fail. Refuses to know the store: files, offsets and buffers are all it sees.
+//! ```text
+//!  read, load ──▶ lane of the device (this thread's) ──┐ at most the depth under way
+//!                                                      ├──▶ ring, or threads ──▶ reap ──▶ caller
+//!  write ───────▶ joiner of the device (all threads') ─┘ at most its share under way
+//!  sync  ──────────────────────────────────────────────▲
+//! ```
+//! What must hold: an operation's buffer lives until the kernel is done with it, also when nobody waits any more; a device
+//! that does not answer keeps no place that another device needs; every caller gets an outcome in the end, because
+//! [`super::watch`] gives up devices that do not answer.
 
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
+use bytes::Bytes;
 use hashbrown::HashMap;
+use store::DeviceIndex;
 use sys::operation::Operation;
-use sys::pool::Pool;
-use sys::queue::{Completion, NotQueued, Queue, Token, Unqueued};
-use sys::uring::Ring;
+use sys::queue::{Completion, Queue, Token};
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
-/// Operations under way in one queue.
-const DEPTH: u32 = 256;
-
-/// Threads of the queue where io_uring is refused.
-const POOL_THREADS: usize = 4;
+use super::Disks;
+use super::backend::{self, Backends};
+use super::joiner::{Occasion, Run};
+use super::lane::{Lane, Read};
+use super::traffic::Writer;
 
 /// See the module. Belongs to one thread and its runtime.
 pub(super) struct DiskQueue {
     inner: Rc<Inner>,
 }
 
-struct Inner {
-    backend: RefCell<Box<dyn Queue>>,
-    waiting: RefCell<HashMap<Token, oneshot::Sender<Completion>>>,
-    room: Notify,
+pub(super) struct Inner {
+    pub(super) disks: Arc<Disks>,
+    /// By device.
+    pub(super) lanes: Vec<RefCell<Lane>>,
+    ways: Vec<Way>,
 }
 
-/// An operation that is over, with its buffer.
-pub(super) struct Finished {
-    pub(super) operation: Operation,
-    pub(super) result: io::Result<usize>,
+/// A ring or a pool, and what it was given.
+struct Way {
+    queue: RefCell<Box<dyn Queue>>,
+    under_way: RefCell<HashMap<Token, UnderWay>>,
 }
 
-/// A ring, or threads where the kernel refuses it.
-pub(super) fn backend(uring: bool) -> io::Result<Box<dyn Queue>> {
-    if uring && let Ok(ring) = Ring::new(DEPTH) {
-        return Ok(Box::new(ring));
-    }
-    Ok(Box::new(Pool::new(DEPTH, POOL_THREADS)?))
+/// An operation that has no answer yet.
+pub(super) struct UnderWay {
+    pub(super) device: usize,
+    pub(super) since: Instant,
+    pub(super) bytes: u64,
+    pub(super) end: End,
+}
+
+/// What happens at the answer.
+pub(super) enum End {
+    /// Somebody waits for a read.
+    Read(Patience, oneshot::Sender<Result<usize, Unserved>>),
+    /// Nobody waits for it any more.
+    GivenUp,
+    /// These wait for their parts of a write.
+    Write { offset: u64, writers: Vec<Writer> },
+    /// Somebody waits for a sync.
+    Sync(oneshot::Sender<Result<usize, Unserved>>),
+}
+
+/// Who waits, and so for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// A client, who can be served otherwise: `store.read_timeout`.
+    Client,
+    /// The store, until the device is retired.
+    Store,
+}
+
+/// Why an operation was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Unserved {
+    /// The device, or the kernel, refused.
+    #[error(transparent)]
+    Error(#[from] io::Error),
+    /// There was no answer in time.
+    #[error("no answer in time")]
+    Unanswered,
+    /// The device is not used any more.
+    #[error("the device is retired")]
+    Retired,
 }
 
 impl DiskQueue {
-    /// Must be called inside the thread's runtime, which hands out the completions.
-    pub(super) fn new(backend: Box<dyn Queue>) -> io::Result<Self> {
-        let ready = sys::watched::watch(backend.as_fd().try_clone_to_owned()?)?;
-        let (waiting, room) = (RefCell::default(), Notify::new());
-        let inner = Rc::new(Inner { backend: RefCell::new(backend), waiting, room });
-        tokio::task::spawn_local(reap(Rc::downgrade(&inner), ready));
+    /// Must be called inside the thread's runtime, which hands out the answers.
+    pub(super) fn new(disks: Arc<Disks>) -> io::Result<Self> {
+        let Backends(queues) = backend::open(disks.uring, disks.devices.len(), &disks.bounds)?;
+        let ready: io::Result<Vec<_>> =
+            queues.iter().map(|queue| sys::watched::watch(queue.as_fd().try_clone_to_owned()?)).collect();
+        let way = |queue| Way { queue: RefCell::new(queue), under_way: RefCell::default() };
+        let lanes = disks.devices.iter().map(|_| RefCell::default()).collect();
+        let inner = Rc::new(Inner { disks, lanes, ways: queues.into_iter().map(way).collect() });
+        for (n, ready) in ready?.into_iter().enumerate() {
+            tokio::task::spawn_local(reap(Rc::downgrade(&inner), n, ready));
+        }
+        tokio::task::spawn_local(super::watch::watch(Rc::downgrade(&inner)));
         Ok(Self { inner })
     }
 
-    /// Runs one operation. A caller that goes away leaves it running; its buffer stays until it is over.
-    pub(super) async fn perform(&self, operation: Operation) -> Finished {
-        let inner = &*self.inner;
+    /// Reads or loads. A caller that goes away leaves it running; its buffer stays until it is over. The result is the
+    /// operation's own.
+    pub(super) async fn read(
+        &self,
+        device: DeviceIndex,
+        operation: Operation,
+        bytes: u64,
+        patience: Patience,
+    ) -> Result<usize, Unserved> {
+        let inner = &self.inner;
+        let (at, lane) = inner.lane(device)?;
+        if patience == Patience::Client && lane.borrow().is_stalled() {
+            inner.disks.traffic[at].unanswered();
+            return Err(Unserved::Unanswered);
+        }
         let (done, wait) = oneshot::channel();
-        let token = match inner.push(operation).await {
-            Ok(token) => token,
-            Err(refused) => return refused,
-        };
-        inner.waiting.borrow_mut().insert(token, done);
-        let mut forgotten = Abandon { inner, token, armed: true };
-        if let Err(error) = inner.backend.borrow_mut().submit() {
-            tracing::error!(%error, "the disk queue takes nothing; it is tried again with the next request");
-        }
-        let completion = wait.await;
-        forgotten.armed = false;
-        match completion {
-            Ok(Completion { operation, result, .. }) => Finished { operation, result },
-            // The sender lives in `waiting` until the completion; it is dropped early only with the queue itself.
-            Err(_) => std::future::pending().await,
-        }
+        inner.disks.store.asked(device, bytes);
+        lane.borrow_mut().push(Read { operation, bytes, patience, since: Instant::now(), done });
+        inner.start_reads(at);
+        wait.await.unwrap_or(Err(Unserved::Retired))
+    }
+
+    /// Writes `bytes` at `offset`, perhaps together with its neighbours. It is done whether the caller stays or not.
+    pub(super) async fn write(
+        &self,
+        device: DeviceIndex,
+        offset: u64,
+        bytes: Bytes,
+        lease: Option<store::Lease>,
+    ) -> Result<usize, Unserved> {
+        let inner = &self.inner;
+        let (at, _) = inner.lane(device)?;
+        let (done, wait) = oneshot::channel();
+        let len = bytes.len() as u64;
+        inner.disks.store.asked(device, len);
+        inner.disks.traffic[at].writes.lock().push(offset, len, false, Writer { bytes, _lease: lease, done });
+        inner.start_writes(at, Occasion::Asked);
+        wait.await.unwrap_or(Err(Unserved::Retired))
+    }
+
+    /// Makes durable what was written by writes that were answered.
+    pub(super) async fn sync(&self, device: DeviceIndex) -> Result<usize, Unserved> {
+        let inner = &self.inner;
+        let (at, _) = inner.lane(device)?;
+        let (done, wait) = oneshot::channel();
+        let operation = Operation::Sync { file: Arc::clone(inner.disks.devices[at].writer()) };
+        inner.start(at, operation, 0, End::Sync(done));
+        wait.await.unwrap_or(Err(Unserved::Retired))
+    }
+
+    /// Whether every device that is still used has answered everything.
+    pub(super) fn is_idle(&self) -> bool {
+        let mut idle = true;
+        self.inner.each_under_way(|it| idle &= self.inner.is_retired(it.device));
+        idle
     }
 }
 
 impl Inner {
-    /// Waits for room in the queue; an operation that it never takes comes back.
-    async fn push(&self, mut operation: Operation) -> Result<Token, Finished> {
-        loop {
-            let room = self.room.notified();
-            let pushed = self.backend.borrow_mut().push(operation);
-            match pushed {
-                Ok(token) => return Ok(token),
-                Err(NotQueued { operation: back, why: Unqueued::Full }) => operation = back,
-                Err(NotQueued { operation, why }) => {
-                    let result = Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-                    return Err(Finished { operation, result });
-                }
-            }
-            room.await;
+    fn lane(&self, device: DeviceIndex) -> Result<(usize, &RefCell<Lane>), Unserved> {
+        let at = usize::from(device.0);
+        let lane = self.lanes.get(at).filter(|_| !self.is_retired(at)).ok_or(Unserved::Retired)?;
+        Ok((at, lane))
+    }
+
+    pub(super) fn is_retired(&self, device: usize) -> bool {
+        self.disks.store.is_retired(DeviceIndex(device as u16))
+    }
+
+    /// Looks at everything that was not answered.
+    pub(super) fn each_under_way(&self, mut look: impl FnMut(&mut UnderWay)) {
+        for way in &self.ways {
+            way.under_way.borrow_mut().values_mut().for_each(&mut look);
         }
     }
 
-    fn deliver(&self) {
+    fn start_reads(&self, device: usize) {
+        while !self.is_retired(device) {
+            let next = self.lanes[device].borrow_mut().next(self.disks.bounds.depth);
+            let Some(Read { operation, bytes, patience, done, .. }) = next else { return };
+            self.disks.traffic[device].reads_under_way.fetch_add(1, Relaxed);
+            self.start(device, operation, bytes, End::Read(patience, done));
+        }
+    }
+
+    pub(super) fn start_writes(&self, device: usize, mut occasion: Occasion) {
+        let traffic = &self.disks.traffic[device];
+        while !self.is_retired(device) {
+            let limit = self.disks.bounds.writes(traffic.reads_under_way.load(Relaxed));
+            let Some(run) = traffic.writes.lock().next(limit, occasion) else { return };
+            occasion = Occasion::Asked;
+            self.start_run(device, run);
+        }
+    }
+
+    fn start_run(&self, device: usize, Run { offset, parts: writers }: Run<Writer>) {
+        let file = Arc::clone(self.disks.devices[device].writer());
+        let bytes = writers.iter().map(|writer| writer.bytes.len() as u64).sum();
+        let operation = match &writers[..] {
+            [one] => Operation::Write { file, offset, bytes: one.bytes.clone() },
+            several => {
+                let parts: Vec<Bytes> = several.iter().map(|writer| writer.bytes.clone()).collect();
+                Operation::WriteVectored { file, offset, parts: parts.into() }
+            }
+        };
+        self.start(device, operation, bytes, End::Write { offset, writers });
+    }
+
+    /// Gives an operation to the ring. Where that takes nothing, it is over at once.
+    fn start(&self, device: usize, operation: Operation, bytes: u64, end: End) {
+        let under_way = UnderWay { device, since: Instant::now(), bytes, end };
+        let way = &self.ways[device % self.ways.len()];
+        let pushed = way.queue.borrow_mut().push(operation);
+        match pushed {
+            Ok(token) => {
+                way.under_way.borrow_mut().insert(token, under_way);
+            }
+            Err(refused) => {
+                let error = io::Error::new(io::ErrorKind::InvalidInput, refused.why);
+                return self.end(under_way, Err(error));
+            }
+        }
+        let submitted = way.queue.borrow_mut().submit();
+        if let Err(error) = submitted {
+            tracing::error!(%error, "the disk queue takes nothing; it is tried again with the next request");
+        }
+    }
+
+    fn deliver(&self, way: &Way) {
         let mut completions = Vec::new();
-        let reaped = self.backend.borrow_mut().reap(&mut |completion| completions.push(completion));
+        let reaped = way.queue.borrow_mut().reap(&mut |completion| completions.push(completion));
         if let Err(error) = reaped {
-            tracing::error!(%error, "disk completions cannot be read");
+            tracing::error!(%error, "disk answers cannot be read");
         }
-        for completion in completions {
-            if let Some(done) = self.waiting.borrow_mut().remove(&completion.token) {
-                // A caller that left at this very moment loses nothing: its buffer ends with the completion.
-                let _ = done.send(completion);
+        for Completion { token, result, operation } in completions {
+            // Its buffer is whole, and readable by whoever holds the other end, once the operation is gone.
+            drop(operation);
+            let over = way.under_way.borrow_mut().remove(&token);
+            if let Some(over) = over {
+                self.end(over, result);
             }
         }
-        self.room.notify_waiters();
+    }
+
+    /// An operation is over: tells whoever waits, and lets the next one go.
+    fn end(&self, over: UnderWay, result: io::Result<usize>) {
+        let UnderWay { device, since, bytes, end } = over;
+        let traffic = &self.disks.traffic[device];
+        match end {
+            End::Read(..) | End::GivenUp => {
+                traffic.reads_under_way.fetch_sub(1, Relaxed);
+                traffic.read(bytes, since.elapsed());
+                self.answered(device, bytes);
+                let mut lane = self.lanes[device].borrow_mut();
+                lane.answered();
+                lane.flows();
+                drop(lane);
+                if let End::Read(_, done) = end {
+                    tell(done, result.map_err(Unserved::Error));
+                }
+                self.start_reads(device);
+            }
+            End::Write { offset, writers } => {
+                traffic.wrote(bytes);
+                traffic.writes.lock().answered();
+                self.end_run(device, offset, writers, result);
+                self.start_writes(device, Occasion::Answered);
+            }
+            End::Sync(done) => tell(done, result.map_err(Unserved::Error)),
+        }
+    }
+
+    /// Of several parts that failed together each is tried by itself: one bad block is to cost what lies on it.
+    fn end_run(&self, device: usize, mut offset: u64, writers: Vec<Writer>, result: io::Result<usize>) {
+        let again = result.is_err() && writers.len() > 1 && !self.is_retired(device);
+        let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
+        for writer in writers {
+            let len = writer.bytes.len() as u64;
+            if again {
+                self.disks.traffic[device].writes.lock().push(offset, len, true, writer);
+            } else {
+                self.answered(device, len);
+                let result = errno.map_or(Ok(len as usize), |n| Err(io::Error::from_raw_os_error(n).into()));
+                tell(writer.done, result);
+            }
+            offset += len;
+        }
+    }
+
+    pub(super) fn answered(&self, device: usize, bytes: u64) {
+        self.disks.store.answered(DeviceIndex(device as u16), bytes);
     }
 }
 
-/// Gives an operation up when its caller goes away.
-struct Abandon<'a> {
-    inner: &'a Inner,
-    token: Token,
-    armed: bool,
+/// `EIO`: for errors that the kernel gave no number.
+const EIO: i32 = 5;
+
+/// A caller that left at this very moment loses nothing: its buffer ended with the operation.
+pub(super) fn tell(done: oneshot::Sender<Result<usize, Unserved>>, result: Result<usize, Unserved>) {
+    let _ = done.send(result);
 }
 
-impl Drop for Abandon<'_> {
+impl Drop for Inner {
+    /// What a device that was given up has not answered is left to the kernel with its buffers: nobody waits for it.
     fn drop(&mut self) {
-        if self.armed {
-            self.inner.waiting.borrow_mut().remove(&self.token);
-            self.inner.backend.borrow_mut().abandon(self.token);
+        let retired = (0..self.lanes.len()).any(|device| self.is_retired(device));
+        for way in self.ways.drain(..) {
+            let queue = way.queue.into_inner();
+            if retired && queue.in_flight() > 0 {
+                std::mem::forget(queue);
+            }
         }
     }
 }
 
-/// Hands completions to those who wait, for as long as anybody may.
-async fn reap(inner: Weak<Inner>, ready: AsyncFd<OwnedFd>) {
+/// Hands out answers, for as long as anybody may wait for one.
+async fn reap(inner: Weak<Inner>, way: usize, ready: AsyncFd<OwnedFd>) {
     loop {
         let Ok(mut guard) = ready.readable().await else { return };
         guard.clear_ready();
         let Some(inner) = inner.upgrade() else { return };
-        inner.deliver();
+        inner.deliver(&inner.ways[way]);
     }
 }

@@ -7,10 +7,11 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::{Crc32c, Place};
+use store::{Crc32c, DeviceIndex, Place};
 use sys::aligned::AlignedBuffer;
 use sys::operation::Operation;
 
+use super::queue::{Patience, Unserved};
 use super::{Disk, Disks};
 use crate::settings::StoreIo;
 
@@ -24,6 +25,8 @@ pub enum ReadFailed {
     Gone,
     /// The device failed.
     Device(io::Error),
+    /// The device did not answer in time: a miss, for now.
+    Unanswered,
     /// The bytes are not those that were written.
     Checksum,
 }
@@ -52,8 +55,9 @@ impl Disk {
         let block = sys::aligned::BLOCK_BYTES as u64;
         let from = offset / block * block;
         let until = (offset + place.len as u64).next_multiple_of(block);
-        let read = self.read_aligned(Arc::clone(file), from, (until - from) as usize).await;
-        let bytes = read.map_err(|error| self.failed(place, error))?;
+        let len = (until - from) as usize;
+        let read = self.read_aligned(place.device, file, from, len, Patience::Client).await;
+        let bytes = read.map_err(|error| self.unserved(place, error))?;
         let start = (offset - from) as usize;
         if bytes.len() < start + wanted {
             return Err(self.failed(place, io::ErrorKind::UnexpectedEof.into()));
@@ -82,13 +86,9 @@ impl Disk {
         let offset = disks.offset(place).ok_or(ReadFailed::Gone)?;
         let operation =
             Operation::Load { file: Arc::clone(device.buffered()), offset, len: place.len as usize };
-        self.inner
-            .queue
-            .perform(operation)
-            .await
-            .result
-            .map(|_| ())
-            .map_err(|error| self.failed(place, error))
+        let loaded =
+            self.inner.queue.read(place.device, operation, u64::from(place.len), Patience::Client).await;
+        loaded.map(|_| ()).map_err(|error| self.unserved(place, error))
     }
 
     /// Reads the bytes of a place through the page cache on a helper thread, so that they are resident afterwards, and
@@ -97,6 +97,8 @@ impl Disk {
     /// # Errors
     /// [`ReadFailed`], [`ReadFailed::Checksum`] among them.
     pub async fn verify(&self, lease: &store::Lease, crc: u32) -> Result<(), ReadFailed> {
+        // On a helper thread a device that does not answer could not be given up.
+        self.load(lease).await?;
         let place = *lease.place();
         let disks = Arc::clone(&self.inner.disks);
         let lease = lease.clone();
@@ -123,16 +125,25 @@ impl Disk {
     /// Reads `len` bytes from `offset`, fewer only at the end of the device. Offset and length in whole blocks.
     pub(super) async fn read_aligned(
         &self,
-        file: Arc<std::fs::File>,
+        device: DeviceIndex,
+        file: &Arc<std::fs::File>,
         offset: u64,
         len: usize,
-    ) -> io::Result<Bytes> {
+        patience: Patience,
+    ) -> Result<Bytes, Unserved> {
         let (into, reader) = AlignedBuffer::new(len)?.split();
-        let done = self.inner.queue.perform(Operation::Read { file, offset, len, into }).await;
-        let count = done.result?;
-        drop(done.operation);
+        let operation = Operation::Read { file: Arc::clone(file), offset, len, into };
+        let count = self.inner.queue.read(device, operation, len as u64, patience).await?;
         let settled = reader.settled(0..count).ok_or_else(|| io::Error::other("buffer not settled"))?;
         Ok(Bytes::from_owner(settled))
+    }
+
+    fn unserved(&self, place: &Place, why: Unserved) -> ReadFailed {
+        match why {
+            Unserved::Error(error) => self.failed(place, error),
+            Unserved::Unanswered => ReadFailed::Unanswered,
+            Unserved::Retired => ReadFailed::Gone,
+        }
     }
 
     /// Tells the store of a failed read.

@@ -2,13 +2,16 @@
 //!
 //! What must hold: every request is answered, and what the store asks for then is carried out too.
 
-use std::io;
-use std::sync::Arc;
-
 use store::{Io, IoDone, IoError, IoResult, Outbox};
-use sys::operation::Operation;
 
-use super::Disk;
+use super::queue::{Patience, Unserved};
+use super::{Disk, Inner};
+
+/// `ENXIO`: no such device.
+const ENXIO: i32 = 6;
+
+/// `EIO`: for errors without a number.
+const EIO: i32 = 5;
 
 impl Disk {
     /// Carries out what the store asks for, and what it asks for then, without waiting. The thread must not end
@@ -24,10 +27,11 @@ impl Disk {
         }
     }
 
-    /// Whether no request of the store is being carried out.
+    /// Whether no request of the store is being carried out, and every device that is still used has answered what this
+    /// thread asked.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.inner.carrying.get() == 0
+        self.inner.carrying.get() == 0 && self.inner.queue.is_idle()
     }
 
     async fn carry_out_one(&self, request: Io) {
@@ -39,33 +43,29 @@ impl Disk {
     }
 
     async fn io(&self, request: Io) -> IoResult {
-        let devices = &self.inner.disks.devices;
-        let device = |index: store::DeviceIndex| devices.get(usize::from(index.0)).ok_or(IoError::Failed(6));
+        let Inner { disks, queue, .. } = &*self.inner;
         match request {
-            Io::Write { device: index, offset, data, .. } => {
-                let file = Arc::clone(device(index)?.writer());
-                let len = data.len();
-                let bytes = data.bytes(0, len).unwrap_or_default();
-                let done = self.inner.queue.perform(Operation::Write { file, offset, bytes }).await;
-                done.result.map_err(io_error).map(|_| IoDone::Written)
+            Io::Write { device, offset, data, .. } => {
+                let bytes = data.bytes(0, data.len()).unwrap_or_default();
+                queue.write(device, offset, bytes, None).await.map_err(io_error).map(|_| IoDone::Written)
             }
-            Io::Read { device: index, offset, len, .. } => {
-                let file = Arc::clone(device(index)?.writer());
-                let bytes = self.read_aligned(file, offset, len as usize).await.map_err(io_error)?;
+            Io::Read { device, offset, len, .. } => {
+                let file = disks.devices.get(usize::from(device.0)).ok_or(IoError::Failed(ENXIO))?.writer();
+                let bytes = self.read_aligned(device, file, offset, len as usize, Patience::Store).await;
+                let bytes = bytes.map_err(io_error)?;
                 if bytes.len() < len as usize {
                     return Err(IoError::Short(bytes.len() as u32));
                 }
                 Ok(IoDone::Read(bytes))
             }
-            Io::Sync { device: index, .. } => {
-                let file = Arc::clone(device(index)?.writer());
-                let done = self.inner.queue.perform(Operation::Sync { file }).await;
-                done.result.map_err(io_error).map(|_| IoDone::Synced)
-            }
+            Io::Sync { device, .. } => queue.sync(device).await.map_err(io_error).map(|_| IoDone::Synced),
         }
     }
 }
 
-fn io_error(error: io::Error) -> IoError {
-    IoError::Failed(error.raw_os_error().unwrap_or(5))
+fn io_error(error: Unserved) -> IoError {
+    IoError::Failed(match error {
+        Unserved::Error(error) => error.raw_os_error().unwrap_or(EIO),
+        Unserved::Unanswered | Unserved::Retired => ENXIO,
+    })
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use store::{At, Declined, Outbox, WrittenExtent};
 
 use super::Promised;
+use crate::disk::Unserved;
 use crate::lookup::Response;
 use crate::object::{self, Body, Content, Head, Object, Variants};
 use crate::request::Request;
@@ -132,11 +133,12 @@ pub async fn write_extent(
     let reservation = reserved?;
     match worker.disk.write(reservation.place(), bytes).await {
         Ok(()) => Ok(reservation.written(crc)),
-        Err(error) => {
+        Err(Unserved::Error(error)) => {
             tracing::warn!(device = reservation.place().device.0, %error, "write failed");
             reservation.failed();
             Err(Declined::DeviceRetired)
         }
+        Err(Unserved::Unanswered | Unserved::Retired) => Err(Declined::DeviceRetired),
     }
 }
 

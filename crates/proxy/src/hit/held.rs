@@ -130,6 +130,7 @@ fn unreadable(failed: ReadFailed) -> Unfinished {
     Unfinished::Source(match failed {
         ReadFailed::Gone => "extent-gone",
         ReadFailed::Device(_) => "device-error",
+        ReadFailed::Unanswered => "device-slow",
         ReadFailed::Checksum => "checksum",
     })
 }

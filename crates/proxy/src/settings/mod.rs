@@ -129,7 +129,7 @@ pub struct Forward {
 }
 
 /// The store on devices.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoreSettings {
     /// Raw devices and preallocated files, striped. Never empty.
     pub devices: Vec<DeviceSpec>,
@@ -139,6 +139,14 @@ pub struct StoreSettings {
     pub checkpoint: Duration,
     /// Bytes of aligned buffers that bodies on their way to a device may hold.
     pub buffers: u64,
+    /// Operations that one thread keeps under way at one device.
+    pub queue_depth: usize,
+    /// The part of that depth that writes may take while somebody reads.
+    pub write_share: f64,
+    /// How long a client waits for an answer of a device.
+    pub read_timeout: Duration,
+    /// How long a device may leave a request without an answer before it is retired.
+    pub device_timeout: Duration,
 }
 
 /// One device of the store.

@@ -181,6 +181,29 @@ pub static SETTINGS: &[Setting] = &[
         Field::Size { at: |s| &mut s.store.buffers, bounds: 4 * MIB..=TIB, default: 64 * MIB },
     )
     .at_start(),
+    count!(
+        "store.queue_depth", store.queue_depth, 1..=1024, CountDefault::Fixed(32),
+        "Reads that each worker keeps under way at each device; also the writes of all workers while nobody reads"
+    )
+    .at_start(),
+    setting(
+        "store.write_share",
+        "The part of the queue depth that writes may take at a device that is being read from",
+        Field::Share { at: |s| &mut s.store.write_share, default: 0.25 },
+    )
+    .at_start(),
+    setting(
+        "store.read_timeout",
+        "A device that does not answer a read for so long makes it a miss",
+        Field::Span { at: |s| &mut s.store.read_timeout, bounds: PATIENCE, default: secs(1) },
+    )
+    .at_start(),
+    setting(
+        "store.device_timeout",
+        "A device that leaves any request without an answer for so long is retired until the next start",
+        Field::Span { at: |s| &mut s.store.device_timeout, bounds: PATIENCE, default: secs(10) },
+    )
+    .at_start(),
     timeout!(client_head, secs(10), "From the first byte of a request head to its last, then 408"),
     timeout!(client_body, secs(30), "Idle time inside a request body"),
     timeout!(client_send, secs(60), "Idle time while a client does not take what is sent to it"),

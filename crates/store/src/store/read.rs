@@ -34,6 +34,11 @@ impl Store {
         now.zip(shared.location_of(place)).is_some_and(|(now, here)| now.same_place(here))
     }
 
+    /// The right to the bytes of a place without asking where they are: for whoever writes them.
+    pub fn lease(&self, place: &Place) -> Option<Lease> {
+        self.shared.device(place.device)?.info.lives.lease(*place)
+    }
+
     /// The place of an extent, or nothing for a hole and where its device is not here. Whether it is still alive is for
     /// [`Store::at`] to say.
     pub fn extent_place(&self, extent: &ExtentRef) -> Option<Place> {

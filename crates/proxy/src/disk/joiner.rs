@@ -1,0 +1,168 @@
+//! Which waiting writes of one device go out next, and which of them as one. Pure.
+//!
+//! ```text
+//! nothing under way                        → a write goes at once
+//! something under way                      → it waits, unless it makes a run of a mebibyte with its neighbours
+//! an answer                                → the run of the write that has waited longest goes
+//! ```
+//! So a device that keeps up sees each write as it comes, and one that is behind sees few and large ones, in the order of
+//! their age. A *run* is what lies side by side on the device, whoever wrote it. Holds always: no more than the caller's
+//! limit is under way; what waits goes out after at most as many answers as older runs wait.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use sys::operation::PARTS_MAX;
+
+/// A run this long gains nothing by waiting.
+const FULL_BYTES: u64 = 1 << 20;
+
+/// No run grows longer: reads have to wait for it.
+const RUN_BYTES_MAX: u64 = 2 << 20;
+
+/// See the module. `T` is what the caller wants to have back with a write.
+#[derive(Debug)]
+pub(super) struct Joiner<T> {
+    /// By offset, and then by age.
+    waiting: BTreeMap<(u64, u64), Waiting<T>>,
+    /// Oldest first; some may have gone out as neighbours of others.
+    by_age: VecDeque<(u64, u64)>,
+    /// Writes whose run was full when they came; some may have gone since.
+    full: VecDeque<(u64, u64)>,
+    under_way: usize,
+    born: u64,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    len: u64,
+    /// Goes out by itself.
+    alone: bool,
+    what: T,
+}
+
+/// Writes that go out as one, in the order of their places.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Run<T> {
+    /// Where the first one begins.
+    pub(super) offset: u64,
+    /// Never empty.
+    pub(super) parts: Vec<T>,
+}
+
+/// Why somebody asks what goes out next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// A write came.
+    Asked,
+    /// The device answered one.
+    Answered,
+}
+
+impl<T> Default for Joiner<T> {
+    fn default() -> Self {
+        let (by_age, full) = (VecDeque::new(), VecDeque::new());
+        Self { waiting: BTreeMap::new(), by_age, full, under_way: 0, born: 0 }
+    }
+}
+
+impl<T> Joiner<T> {
+    /// A write of `len` bytes at `offset`; `alone` keeps it apart from its neighbours.
+    pub(super) fn push(&mut self, offset: u64, len: u64, alone: bool, what: T) {
+        self.born += 1;
+        let key = (offset, self.born);
+        self.waiting.insert(key, Waiting { len, alone, what });
+        self.by_age.push_back(key);
+        if self.extent_of(key).1 >= FULL_BYTES {
+            self.full.push_back(key);
+        }
+    }
+
+    /// One that was under way is answered: ask for the [`next`](Self::next) on that occasion.
+    pub(super) fn answered(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+    }
+
+    /// What goes out now, where `limit` may be under way.
+    pub(super) fn next(&mut self, limit: usize, occasion: Occasion) -> Option<Run<T>> {
+        if self.under_way >= limit.max(1) {
+            return None;
+        }
+        let key = match occasion {
+            Occasion::Asked if self.under_way > 0 => self.first_full(),
+            _ => self.oldest(),
+        }?;
+        self.under_way += 1;
+        Some(self.take(key))
+    }
+
+    /// Writes that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Writes under way.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Gives up what waits.
+    pub(super) fn clear(&mut self) {
+        (self.by_age, self.full) = (VecDeque::new(), VecDeque::new());
+        self.waiting.clear();
+    }
+
+    fn oldest(&mut self) -> Option<(u64, u64)> {
+        while let Some(key) = self.by_age.pop_front() {
+            if self.waiting.contains_key(&key) {
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    fn first_full(&mut self) -> Option<(u64, u64)> {
+        while let Some(key) = self.full.pop_front() {
+            if self.waiting.contains_key(&key) && self.extent_of(key).1 >= FULL_BYTES {
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, key: (u64, u64)) -> Run<T> {
+        let (keys, _) = self.extent_of(key);
+        let offset = keys.front().map_or(key.0, |(offset, _)| *offset);
+        let parts = keys.iter().filter_map(|key| self.waiting.remove(key)).map(|waiting| waiting.what);
+        Run { offset, parts: parts.collect() }
+    }
+
+    /// The writes beside this one that go out with it, by place, and their bytes.
+    fn extent_of(&self, key: (u64, u64)) -> (VecDeque<(u64, u64)>, u64) {
+        let Some(first) = self.waiting.get(&key) else { return (VecDeque::new(), 0) };
+        let (mut keys, mut bytes) = (VecDeque::from([key]), first.len);
+        let (mut start, mut end) = (key.0, key.0 + first.len);
+        let mut fits = |len: u64, count: usize| {
+            let fits = !first.alone && count < PARTS_MAX && bytes + len <= RUN_BYTES_MAX;
+            bytes += if fits { len } else { 0 };
+            fits
+        };
+        for (&before, waiting) in self.waiting.range(..(start, 0)).rev() {
+            if waiting.alone || before.0 + waiting.len != start || !fits(waiting.len, keys.len()) {
+                break;
+            }
+            start = before.0;
+            keys.push_front(before);
+        }
+        for (&behind, waiting) in self.waiting.range((end, 0)..) {
+            if waiting.alone || behind.0 != end || !fits(waiting.len, keys.len()) {
+                break;
+            }
+            end += waiting.len;
+            keys.push_back(behind);
+        }
+        (keys, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;
