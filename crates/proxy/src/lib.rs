@@ -10,6 +10,7 @@
 
 pub mod access_log;
 pub mod admin;
+pub mod admission;
 pub mod body;
 pub mod buffers;
 pub mod cache;

@@ -1,21 +1,25 @@
 //! Accepts connections on one listening socket of one worker.
 //!
 //! What must hold: accepting yields to established connections (at most [`ACCEPTS_A_TURN`] at once, docs/decisions/0001-runtime.md);
-//! a lack of descriptors pauses it and is reported, it does not spin; it ends when the process drains.
+//! the [`Gate`] is looked after as long as connections wait or are dropped; a lack of descriptors pauses accepting and is
+//! reported, it does not spin; it ends when the process drains.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::io::unix::AsyncFd;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
+use crate::admission::gate::Gate;
+use crate::admission::queue_delay::PERIOD;
 use crate::connection;
+use crate::metrics::ShedStage;
 use crate::settings::Listen;
 use crate::worker::Worker;
 
 /// Connections accepted before established ones get their turn.
-const ACCEPTS_A_TURN: usize = 16;
+pub const ACCEPTS_A_TURN: usize = 16;
 
 /// Pause when the kernel has no descriptor or memory for another connection.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -40,13 +44,18 @@ async fn accept_until_stopped(worker: Rc<Worker>, listen: Listen, listener: Asyn
 }
 
 async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpListener>) {
+    let mut gate = Gate::new();
     loop {
-        let Ok(mut guard) = listener.readable().await else { return };
+        let Ok(mut guard) = readable(listener, &gate).await else { return };
         worker = worker.up_to_date();
         for _ in 0..ACCEPTS_A_TURN {
+            let Some(guard) = &mut guard else { break };
             match guard.try_io(|fd| fd.get_ref().accept()) {
                 Err(_would_block) => break,
-                Ok(Ok((stream, peer))) => begin(&worker, listen, stream, peer),
+                Ok(Ok((stream, peer))) => {
+                    gate.accepted(&stream);
+                    begin(&worker, listen, stream, peer);
+                }
                 Ok(Err(error)) => {
                     if !is_about_one_connection(&error) {
                         tracing::warn!(%error, address = %listen.address, "cannot accept; pausing");
@@ -56,7 +65,24 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
                 }
             }
         }
+        drop(guard);
+        let dropped = gate.look(listener.get_ref());
+        worker.metrics.shed(ShedStage::Syn, dropped.into());
         tokio::task::yield_now().await;
+    }
+}
+
+/// Waits for a connection; while new ones are being dropped only for a moment, because nothing else would tell when to stop.
+async fn readable<'l>(
+    listener: &'l AsyncFd<TcpListener>,
+    gate: &Gate,
+) -> io::Result<Option<AsyncFdReadyGuard<'l, TcpListener>>> {
+    if !gate.is_shedding() {
+        return listener.readable().await.map(Some);
+    }
+    match tokio::time::timeout(PERIOD, listener.readable()).await {
+        Ok(ready) => ready.map(Some),
+        Err(_passed) => Ok(None),
     }
 }
 

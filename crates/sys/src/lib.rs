@@ -23,6 +23,7 @@ pub mod queue;
 pub mod sendfile;
 pub mod socket;
 pub mod splice;
+pub mod syn_filter;
 pub mod tcp;
 pub mod thread;
 pub mod uring;

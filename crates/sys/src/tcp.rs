@@ -29,6 +29,27 @@ pub fn accept_queue(listener: impl AsFd) -> io::Result<AcceptQueue> {
     Ok(AcceptQueue { depth: info.tcpi_unacked, limit: info.tcpi_sacked })
 }
 
+/// Packets that a listener has dropped since it was opened: by its filter, or because its queue was full.
+pub fn listener_drops(listener: impl AsFd) -> io::Result<u32> {
+    // include/uapi/linux/sock_diag.h: the values of SO_MEMINFO, of which the ninth counts drops.
+    const DROPS: usize = 8;
+    let mut values = [0_u32; DROPS + 1];
+    let mut length = size_of_val(&values) as libc::socklen_t;
+    // SAFETY: getsockopt requires
+    // - an open descriptor: borrowed from `listener` for the whole call;
+    // - `length` bytes to write to: `values` is that long, and the kernel writes no more than `length`.
+    let status = unsafe {
+        libc::getsockopt(
+            listener.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    if status == 0 { Ok(values[DROPS]) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Whether the kernel can take over the TLS records of a connection (kTLS).
 ///
 /// Asked on a socket without a connection: a kernel that has it answers that it wants one, others that there is no such

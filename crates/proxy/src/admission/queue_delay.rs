@@ -1,0 +1,132 @@
+//! Which share of new connections to drop, from the time that they wait to be accepted. Pure: readings in, share out.
+//!
+//! The delay is the depth of the accept queue over the rate at which it is emptied (Little's law). A proportional-integral
+//! controller on it, after PIE (Pan et al. 2013, RFC 8033), holds the queue short and the server busy: all that can be
+//! served is accepted, within a few milliseconds, and what cannot is dropped while it has cost nothing.
+//!
+//! What must hold: an idle server and a burst that its queue takes see no drop; a lasting overload settles near
+//! [`TARGET`]; when it ends, so do the drops, within a fifth of a second.
+
+use std::time::Duration;
+
+/// Readings are taken this often while connections wait or are dropped. Slower (20 ms) lost control.
+pub const PERIOD: Duration = Duration::from_millis(2);
+
+/// Time in the accept queue that is aimed for.
+const TARGET: f64 = 0.005;
+/// A reading that comes late counts as this old at most.
+const LATE: f64 = 0.020;
+/// What a target's worth of delay adds to the share in one period.
+const INTEGRAL: f64 = 0.0125;
+/// What a target's worth of *growth* adds at once.
+const PROPORTIONAL: f64 = 0.125;
+/// Some always get through: else nothing would tell that the overload has ended.
+const SHARE_MAX: f64 = 0.98;
+/// Below this nothing is dropped.
+const SHARE_MIN: f64 = 0.001;
+
+/// What is known at one moment of one listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// When, on any monotone clock.
+    pub now: Duration,
+    /// Connections that wait to be accepted.
+    pub depth: u32,
+    /// Connections accepted since the listener was opened.
+    pub accepted: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct QueueDelay {
+    rate: AcceptRate,
+    share: f64,
+    delay: f64,
+    last: Option<Duration>,
+}
+
+impl QueueDelay {
+    /// The share of new connections, 0 to 1, that is to be dropped from now on.
+    pub fn decide(&mut self, reading: Reading) -> f64 {
+        self.rate.observe(reading);
+        let delay = self.rate.per_second().map_or(0.0, |rate| f64::from(reading.depth) / rate);
+        let since = self.last.map_or(0.0, |last| reading.now.saturating_sub(last).as_secs_f64());
+        let periods = since.min(LATE) / PERIOD.as_secs_f64();
+        let excess = (delay - TARGET) / TARGET;
+        let growth = (delay - self.delay) / TARGET;
+        self.share = (self.share + periods * INTEGRAL * excess + PROPORTIONAL * growth).clamp(0.0, SHARE_MAX);
+        if self.share < SHARE_MIN {
+            self.share = 0.0;
+        }
+        (self.delay, self.last) = (delay, Some(reading.now));
+        self.share
+    }
+
+    /// Seconds that a connection accepted now has waited, as far as is known.
+    #[must_use]
+    pub fn delay_seconds(&self) -> f64 {
+        self.delay
+    }
+}
+
+/// How fast connections are accepted when they need not be waited for.
+///
+/// Only windows in which the queue was never short say anything: in all others the clients set the pace, and taking that for
+/// ours would make any small queue look long.
+#[derive(Debug, Default)]
+struct AcceptRate {
+    window: Option<Window>,
+    per_second: Option<f64>,
+    measured_at: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    since: Duration,
+    accepted: u64,
+}
+
+impl AcceptRate {
+    /// Length of a window.
+    const WINDOW: Duration = Duration::from_millis(20);
+    /// Length above which a window has seen too little.
+    const WINDOW_MAX: Duration = Duration::from_millis(100);
+    /// Depth above which we set the pace, as long as nothing is known: more than one turn accepts.
+    const BUSY_DEPTH: f64 = crate::listener::ACCEPTS_A_TURN as f64;
+    /// Weight of the newest window.
+    const WEIGHT: f64 = 0.3;
+    /// What was measured longer ago says nothing about a new burst: the queue is there to take that.
+    const FRESH: Duration = Duration::from_secs(1);
+
+    fn observe(&mut self, reading: Reading) {
+        if reading.now.saturating_sub(self.measured_at) > Self::FRESH {
+            self.per_second = None;
+        }
+        let short = self.per_second.map_or(Self::BUSY_DEPTH, |rate| rate * TARGET / 2.0);
+        if f64::from(reading.depth) <= short {
+            self.window = None;
+            return;
+        }
+        let begun = Window { since: reading.now, accepted: reading.accepted };
+        let window = *self.window.get_or_insert(begun);
+        let length = reading.now.saturating_sub(window.since);
+        if length < Self::WINDOW {
+            return;
+        }
+        self.window = Some(begun);
+        if length > Self::WINDOW_MAX {
+            return; // nobody knows what happened in between
+        }
+        let accepted = reading.accepted.saturating_sub(window.accepted);
+        let rate = (accepted as f64 / length.as_secs_f64()).max(1.0);
+        self.per_second = Some(self.per_second.map_or(rate, |known| known + Self::WEIGHT * (rate - known)));
+        self.measured_at = reading.now;
+    }
+
+    fn per_second(&self) -> Option<f64> {
+        self.per_second
+    }
+}
+
+#[cfg(test)]
+mod tests;
