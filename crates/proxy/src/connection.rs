@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -42,13 +42,8 @@ pub struct Client {
 const UNSENT_MAX: usize = 64 * 1024;
 
 impl Client {
-    /// Makes a connection ready for use.
-    ///
-    /// # Errors
-    /// When the socket is gone already or cannot be registered.
-    pub fn new(worker: &Rc<Worker>, mode: Mode, stream: TcpStream, peer: SocketAddr) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
+    /// Makes an accepted connection ready for use.
+    pub fn new(worker: &Rc<Worker>, mode: Mode, stream: TcpStream, peer: SocketAddr) -> Self {
         let allowed = match mode {
             Mode::Reverse => true,
             Mode::Forward => {
@@ -56,14 +51,14 @@ impl Client {
                 worker.shared.settings.forward.allow.iter().any(|network| network.contains(&address))
             }
         };
-        Ok(Self {
-            socket: Socket::new(stream)?,
+        Self {
+            socket: Socket::new(stream),
             watch: worker.timers.watch(),
             peer,
             mode,
             allowed,
             unsent: RefCell::default(),
-        })
+        }
     }
 }
 

@@ -50,7 +50,7 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
         worker = worker.up_to_date();
         for _ in 0..ACCEPTS_A_TURN {
             let Some(guard) = &mut guard else { break };
-            match guard.try_io(|fd| fd.get_ref().accept()) {
+            match guard.try_io(|fd| sys::socket::accept(fd.get_ref())) {
                 Err(_would_block) => break,
                 Ok(Ok((stream, peer))) => {
                     gate.accepted(&stream);
@@ -65,8 +65,7 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
                 }
             }
         }
-        drop(guard);
-        let dropped = gate.look(listener.get_ref());
+        let dropped = gate.look(listener.get_ref(), worker.shared.settings.overload.shedding);
         worker.metrics.shed(ShedStage::Syn, dropped.into());
         tokio::task::yield_now().await;
     }
@@ -87,12 +86,8 @@ async fn readable<'l>(
 }
 
 fn begin(worker: &Rc<Worker>, listen: Listen, stream: TcpStream, peer: SocketAddr) {
-    match connection::Client::new(worker, listen.mode, stream, peer) {
-        Ok(client) => {
-            tokio::task::spawn_local(connection::serve(Rc::clone(worker), client));
-        }
-        Err(error) => tracing::debug!(%error, %peer, "connection lost before its first byte"),
-    }
+    let client = connection::Client::new(worker, listen.mode, stream, peer);
+    tokio::task::spawn_local(connection::serve(Rc::clone(worker), client));
 }
 
 /// Errors of `accept` that concern the connection that was to be accepted, not the listener.

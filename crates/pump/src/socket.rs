@@ -1,17 +1,19 @@
 //! A stream socket of one thread, and what it can do for a body.
 //!
-//! Reads wait for readiness first and give it up on a short read: under edge-triggered polling a short read says that
-//! the queue is empty, so the call that would only answer "would block" is never made. Writes are tried first, because
-//! a socket can nearly always take a response.
+//! It is registered with the runtime when it has to wait for the first time: many a connection brings its request along
+//! and is closed behind the response. From then on reads wait for readiness first and give it up on a short read: under
+//! edge-triggered polling a short read says that the queue is empty, so the call that would only answer "would block" is
+//! never made. Writes are always tried first, because a socket can nearly always take a response.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
 
+use sys::watched::Lazy;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// What an end of a body's way offers to the kernel's movers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,18 +22,18 @@ pub struct Abilities {
     pub plain: bool,
 }
 
-/// A plaintext TCP stream registered with the thread's runtime.
+/// A plaintext TCP stream of the thread's runtime.
 pub struct Socket {
-    fd: AsyncFd<TcpStream>,
+    fd: Lazy<TcpStream>,
+    /// Whether nothing was ever received: what comes with the connection is taken without asking whether it is there.
+    fresh: Cell<bool>,
 }
 
 impl Socket {
-    /// Registers `stream`, which must be non-blocking already.
-    ///
-    /// # Errors
-    /// When the runtime's poller refuses it (descriptor or watch limits).
-    pub fn new(stream: TcpStream) -> io::Result<Self> {
-        Ok(Self { fd: sys::watched::watch(stream)? })
+    /// Takes `stream`, which must be non-blocking already.
+    #[must_use]
+    pub fn new(stream: TcpStream) -> Self {
+        Self { fd: Lazy::new(stream), fresh: Cell::new(true) }
     }
 
     /// What this end can do.
@@ -51,10 +53,18 @@ impl Socket {
     /// Receives into `buffer`; 0 is the end of the stream.
     ///
     /// # Errors
-    /// The socket's.
+    /// The socket's, or the poller's (descriptor or watch limits).
     pub fn poll_recv(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        // Once only: the runtime sees to it that a socket that is always readable does not keep the thread.
+        if self.fresh.replace(false) {
+            match sys::socket::recv(self.fd.get_ref(), buffer) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+        let fd = self.fd.register()?;
         loop {
-            let mut guard = ready!(self.fd.poll_read_ready(cx))?;
+            let mut guard = ready!(fd.poll_read_ready(cx))?;
             match sys::socket::recv(self.fd.get_ref(), buffer) {
                 Ok(n) => {
                     if n != 0 && n < buffer.len() {
@@ -76,19 +86,33 @@ impl Socket {
         poll_fn(|cx| self.poll_recv(cx, buffer)).await
     }
 
-    /// Whether bytes or an end wait to be received. Costs no system call when nothing was signalled.
+    /// Whether bytes or an end wait to be received. On a socket that has been waited for, this costs no system call when
+    /// nothing was signalled; on another one the socket itself is asked, because nothing would have been.
     ///
     /// # Errors
     /// The socket's, a reset among them. The kernel tells it once: whoever hears it here must act on it.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.fd.registered().is_none()
+            && let Some(found) = self.look()
+        {
+            return Poll::Ready(found);
+        }
+        let fd = self.fd.register()?;
         loop {
-            let mut guard = ready!(self.fd.poll_read_ready(cx))?;
-            let mut byte = [0u8; 1];
-            match sys::socket::peek(self.fd.get_ref(), &mut byte) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
-                Err(e) => return Poll::Ready(Err(e)),
-                Ok(_) => return Poll::Ready(Ok(())),
+            let mut guard = ready!(fd.poll_read_ready(cx))?;
+            match self.look() {
+                None => guard.clear_ready(),
+                Some(found) => return Poll::Ready(found),
             }
+        }
+    }
+
+    /// Whether bytes, an end or an error wait in the socket.
+    fn look(&self) -> Option<io::Result<()>> {
+        match sys::socket::peek(self.fd.get_ref(), &mut [0]) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
+            Err(e) => Some(Err(e)),
+            Ok(_) => Some(Ok(())),
         }
     }
 
@@ -100,9 +124,10 @@ impl Socket {
         &self,
         mut attempt: impl FnMut(BorrowedFd<'_>) -> io::Result<R>,
     ) -> io::Result<R> {
+        let fd = self.fd.register()?;
         loop {
-            let mut guard = self.fd.readable().await?;
-            match guard.try_io(|fd| attempt(fd.get_ref().as_fd())) {
+            let mut guard = fd.readable().await?;
+            match guard.try_io(|_| attempt(self.as_fd())) {
                 Ok(done) => return done,
                 Err(_would_block) => {}
             }
@@ -117,13 +142,14 @@ impl Socket {
         &self,
         mut attempt: impl FnMut(BorrowedFd<'_>) -> io::Result<R>,
     ) -> io::Result<R> {
-        match attempt(self.fd.get_ref().as_fd()) {
+        match attempt(self.as_fd()) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.not_writable(),
             done => return done,
         }
+        let fd = self.fd.register()?;
         loop {
-            let mut guard = self.fd.writable().await?;
-            match guard.try_io(|fd| attempt(fd.get_ref().as_fd())) {
+            let mut guard = fd.writable().await?;
+            match guard.try_io(|_| attempt(self.as_fd())) {
                 Ok(done) => return done,
                 Err(_would_block) => {}
             }
@@ -150,15 +176,16 @@ impl Socket {
     /// # Errors
     /// The runtime's.
     pub async fn writable(&self) -> io::Result<()> {
-        self.fd.writable().await?.retain_ready();
+        self.fd.register()?.writable().await?.retain_ready();
         Ok(())
     }
 
     /// Forgets that the socket was writable: an attempt has just shown that it is not. A later edge is not lost, for
     /// the runtime hears of it only after this call.
     fn not_writable(&self) {
-        let blocked = |_: &TcpStream| Err::<(), _>(io::ErrorKind::WouldBlock.into());
-        let _ = self.fd.try_io(Interest::WRITABLE, blocked);
+        if let Some(fd) = self.fd.registered() {
+            let _ = fd.try_io(Interest::WRITABLE, |_| Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+        }
     }
 
     /// Ends the sending direction; the peer sees the end of the stream.

@@ -5,19 +5,19 @@
 //! `WouldBlock`, a short count is an ordinary answer. Refuses to know: what is sent, and when to try again.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{self, RecvFlags, SendFlags, Shutdown, sockopt};
+use rustix::net::{self, RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 
 pub use crate::tcp::{AcceptQueue, accept_queue};
 
 /// The most slices that one `sendmsg` takes (`UIO_MAXIOV`); what lies behind them is left for the next call.
 const SLICES_MAX: usize = 1024;
 
-/// A non-blocking TCP listener with `SO_REUSEADDR`, and with `SO_REUSEPORT` where several threads share the port.
+/// A non-blocking TCP listener whose connections need no further option (`TCP_NODELAY` is inherited), with `SO_REUSEADDR`, and with `SO_REUSEPORT` where several threads share the port.
 ///
 /// An IPv6 listener takes IPv6 only: an address in the configuration means what it says, and `0.0.0.0:80` beside
 /// `[::]:80` is no conflict. `backlog` counts connections; the kernel cuts it to `somaxconn`.
@@ -29,9 +29,18 @@ pub fn listen(addr: SocketAddr, backlog: u32, reuse_port: bool) -> io::Result<Tc
     }
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(reuse_port)?;
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&addr.into())?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     Ok(socket.into())
+}
+
+/// Accepts a connection, non-blocking and with the listener's options, in one call; `WouldBlock` when none waits.
+pub fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (socket, peer) = retry_on_intr(|| net::acceptfrom_with(listener, flags))?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    Ok((socket.into(), peer.ok_or(io::ErrorKind::ConnectionAborted)?))
 }
 
 /// Sends bytes after which nothing is known to follow.

@@ -11,6 +11,7 @@ use sys::syn_filter::{self, DropShare};
 use sys::tcp;
 
 use super::queue_delay::{PERIOD, QueueDelay, Reading};
+use crate::settings::Shedding;
 
 /// See the module.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Gate {
     }
 
     /// Looks at the queue if it is time, and does what follows. Returns the connections dropped since the last look.
-    pub fn look(&mut self, listener: &TcpListener) -> u32 {
+    pub fn look(&mut self, listener: &TcpListener, shedding: Shedding) -> u32 {
         let now = Instant::now();
         if self.refused || now.duration_since(self.looked) < PERIOD {
             return 0;
@@ -68,7 +69,8 @@ impl Gate {
         let Ok(queue) = tcp::accept_queue(listener) else { return 0 };
         let reading =
             Reading { now: now.duration_since(self.opened), depth: queue.depth, accepted: self.accepted };
-        let share = DropShare::nearest(self.controller.decide(reading));
+        let wanted = DropShare::nearest(self.controller.decide(reading));
+        let share = if shedding == Shedding::On { wanted } else { DropShare::NONE };
         let dropped = if self.is_shedding() { self.count_drops(listener) } else { 0 };
         if share != self.share {
             self.apply(listener, share, now);

@@ -151,7 +151,7 @@ impl Pool {
 async fn connect(address: SocketAddr) -> io::Result<Socket> {
     let stream = tokio::net::TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    Socket::new(stream.into_std()?)
+    Ok(Socket::new(stream.into_std()?))
 }
 
 /// Whether nothing, not even an end, has come on an idle connection. No system call unless something was signalled.

@@ -255,9 +255,21 @@ pub enum LogFormat {
     Squid,
 }
 
-/// When the machine counts as overloaded.
+/// When the machine counts as overloaded, and whether that has consequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overload {
+    /// Whether new work is refused.
+    pub shedding: Shedding,
     /// Share of CPU time spent in the kernel, 0 to 1.
     pub kernel_cpu: f64,
+}
+
+/// Whether new work is refused under overload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shedding {
+    /// As early and as much as it takes.
+    #[default]
+    On,
+    /// Never: for comparison, and where something in front of us does it.
+    Off,
 }

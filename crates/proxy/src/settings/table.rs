@@ -11,7 +11,7 @@ use std::time::Duration;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::field::{CountDefault, Field};
-use super::{LogFormat, Settings, StoreIo};
+use super::{LogFormat, Settings, Shedding, StoreIo};
 
 /// One scalar setting.
 pub struct Setting {
@@ -249,6 +249,17 @@ pub static SETTINGS: &[Setting] = &[
         },
     )
     .at_start(),
+    setting(
+        "overload.shedding",
+        "Whether new work is refused under overload: connections before they are accepted, then the dearest requests",
+        Field::Word {
+            get: |s| s.overload.shedding as usize,
+            choices: &[
+                ("on", |s| s.overload.shedding = Shedding::On),
+                ("off", |s| s.overload.shedding = Shedding::Off),
+            ],
+        },
+    ),
     setting(
         "overload.kernel_cpu",
         "Share of CPU time in the kernel above which the machine counts as overloaded; read, and not yet acted upon",
