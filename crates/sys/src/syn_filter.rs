@@ -82,7 +82,8 @@ fn program(share: DropShare) -> Vec<SockFilter> {
     } else {
         program.push(op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, SYN));
     }
-    program.extend([op(libc::BPF_RET | libc::BPF_K, 0, 0, PASS), op(libc::BPF_RET | libc::BPF_K, 0, 0, DROP)]);
+    program
+        .extend([op(libc::BPF_RET | libc::BPF_K, 0, 0, PASS), op(libc::BPF_RET | libc::BPF_K, 0, 0, DROP)]);
     program
 }
 
@@ -139,7 +140,9 @@ mod tests {
 
     #[test]
     fn shares_are_cut_and_rounded() {
-        for (share, is) in [(-1.0, 0.0), (f64::NAN, 0.0), (0.007, 0.0), (0.5, 0.5), (0.99, 0.984_375), (7.0, 1.0)] {
+        for (share, is) in
+            [(-1.0, 0.0), (f64::NAN, 0.0), (0.007, 0.0), (0.5, 0.5), (0.99, 0.984_375), (7.0, 1.0)]
+        {
             assert_eq!(DropShare::nearest(share).fraction(), is, "{share}");
         }
     }

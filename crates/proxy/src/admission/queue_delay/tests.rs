@@ -23,7 +23,15 @@ struct Seen {
 impl World {
     fn new(capacity: f64) -> Self {
         let (limit, now) = (4096.0, 10.0);
-        Self { capacity, limit, now, depth: 0.0, accepted: 0.0, controller: QueueDelay::default(), share: 0.0 }
+        Self {
+            capacity,
+            limit,
+            now,
+            depth: 0.0,
+            accepted: 0.0,
+            controller: QueueDelay::default(),
+            share: 0.0,
+        }
     }
 
     /// `arrivals` a second for `seconds`.
