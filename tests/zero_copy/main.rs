@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod reads;
+
 use testkit::{Address, Ask, Origin, Pattern, Reply, Script, Strace, Syscall, Tidegate, have, not_run};
 
 const MIB: u64 = 1 << 20;

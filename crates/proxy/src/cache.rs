@@ -52,7 +52,9 @@ impl Cache {
                 self.memory.put(hash, Arc::clone(&object));
                 Some(object)
             }
-            Err(ReadFailed::Gone | ReadFailed::Device(_) | ReadFailed::Unanswered) => None,
+            Err(ReadFailed::Gone | ReadFailed::Device(_) | ReadFailed::Unanswered | ReadFailed::NoBuffer) => {
+                None
+            }
             Err(ReadFailed::Checksum) => {
                 self.bad(disk, hash, &found.place);
                 None
@@ -103,7 +105,7 @@ impl Cache {
     ) -> Result<Option<Object>, ReadFailed> {
         let bytes: Bytes = match &found.at {
             At::Buffered(bytes) => bytes.clone(),
-            At::Device(lease) => disk.read(lease).await?,
+            At::Device(lease) => disk.read(lease, found.again).await?,
         };
         let record = self.store.record(&found.place, &bytes).map_err(|_corrupt| ReadFailed::Checksum)?;
         if record.key != key {
@@ -113,7 +115,7 @@ impl Cache {
             None => return Ok(None),
             Some(Decoded::Variants(variants)) => Content::Variants(variants),
             Some(Decoded::Response(head)) => {
-                let body = self.body(disk, &record, found.verified).await?;
+                let body = self.body(disk, &record, found).await?;
                 Content::Response(Arc::new(head), body)
             }
         };
@@ -125,19 +127,20 @@ impl Cache {
     }
 
     /// The body of a record: small ones come into memory, wherever they are.
-    async fn body(&self, disk: &Disk, record: &Record<'_>, verified: bool) -> Result<Body, ReadFailed> {
+    async fn body(&self, disk: &Disk, record: &Record<'_>, found: &store::Found) -> Result<Body, ReadFailed> {
+        let store::Found { verified, again, .. } = *found;
         match record.body() {
             store::Body::Inline(inline) if inline.is_intact() => Ok(Body::Memory(inline.bytes.into())),
             store::Body::Inline(_) => Err(ReadFailed::Checksum),
             store::Body::Extents(extents) if record.body_len() <= CROSSOVER_BYTES => {
                 let mut bytes = Vec::with_capacity(record.body_len() as usize);
                 for extent in extents.iter() {
-                    bytes.extend_from_slice(&self.extent(disk, &extent).await?);
+                    bytes.extend_from_slice(&self.extent(disk, &extent, again).await?);
                 }
                 Ok(Body::Memory(bytes.into()))
             }
             store::Body::Extents(extents) => {
-                let extents = extents.iter().map(|at| DeviceExtent::new(at, verified)).collect();
+                let extents = extents.iter().map(|at| DeviceExtent::new(at, verified, again)).collect();
                 Ok(Body::Device(DeviceBody {
                     length: record.body_len(),
                     extents,
@@ -148,11 +151,11 @@ impl Cache {
     }
 
     /// The checked bytes of one extent.
-    async fn extent(&self, disk: &Disk, extent: &ExtentRef) -> Result<Bytes, ReadFailed> {
+    async fn extent(&self, disk: &Disk, extent: &ExtentRef, again: bool) -> Result<Bytes, ReadFailed> {
         let place = self.store.extent_place(extent).ok_or(ReadFailed::Gone)?;
         let bytes = match self.store.at(&place).ok_or(ReadFailed::Gone)? {
             At::Buffered(bytes) => bytes,
-            At::Device(lease) => disk.read(&lease).await?,
+            At::Device(lease) => disk.read(&lease, again).await?,
         };
         if store::crc32c(&bytes) == extent.crc { Ok(bytes) } else { Err(ReadFailed::Checksum) }
     }

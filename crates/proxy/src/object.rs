@@ -76,6 +76,11 @@ impl Once {
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
+
+    /// It does; says whether it had already.
+    pub fn replace(&self) -> bool {
+        self.0.swap(true, Ordering::Relaxed)
+    }
 }
 
 impl DeviceBody {
@@ -96,7 +101,8 @@ impl DeviceBody {
     /// The same body, for another head.
     #[must_use]
     pub fn again(&self) -> Self {
-        let extents = self.extents.iter().map(|e| DeviceExtent::new(e.at, e.is_verified())).collect();
+        let extents =
+            self.extents.iter().map(|e| DeviceExtent::new(e.at, e.is_verified(), e.seen.get())).collect();
         Self { length: self.length, extents, noted: Once::new(self.noted.get()) }
     }
 
@@ -113,6 +119,8 @@ pub struct DeviceExtent {
     pub at: ExtentRef,
     /// Whether its bytes were written or checked by this process.
     pub verified: Once,
+    /// Whether they were asked for before.
+    pub seen: Once,
 }
 
 /// The request fields that a resource's responses depend on.
@@ -179,16 +187,21 @@ impl Body {
 }
 
 impl DeviceExtent {
-    /// The extent at that place.
+    /// The extent at that place; `again`: it was asked for before.
     #[must_use]
-    pub fn new(at: ExtentRef, verified: bool) -> Self {
-        Self { at, verified: Once::new(verified) }
+    pub fn new(at: ExtentRef, verified: bool, again: bool) -> Self {
+        Self { at, verified: Once::new(verified), seen: Once::new(again) }
     }
 
     /// Whether its bytes are known to be good.
     #[must_use]
     pub fn is_verified(&self) -> bool {
         self.verified.get()
+    }
+
+    /// Notes that its bytes are asked for, and says whether they were before.
+    pub fn used(&self) -> bool {
+        self.seen.replace()
     }
 
     /// Notes that they are.

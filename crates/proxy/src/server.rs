@@ -254,6 +254,7 @@ fn observe(shared: &Arc<Shared>, log: &AccessLog) {
             bytes: stats.bytes,
             index_bytes: stats.index_bytes,
             memory_bytes: of_store.cache.memory.bytes(),
+            warm: of_store.disks.warm.usage(),
             checksum_failures: stats.bad,
             devices: paths.iter().zip(&stats.devices).map(device).collect(),
         }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use rustix::fs::{
     Advice, AtFlags, FallocateFlags, FlockOperation, OFlags, SeekFrom, StatxFlags, fadvise, fallocate, flock,
-    ioctl_blksszget, seek, statx,
+    fstatfs, ioctl_blksszget, seek, statx,
 };
 use rustix::io::{Errno, retry_on_intr};
 
@@ -44,7 +44,7 @@ pub enum Direct {
     Used,
     /// Through resident pages, because O_DIRECT was not asked for.
     NotAsked,
-    /// Through resident pages, because the filesystem refused O_DIRECT.
+    /// Through resident pages, because the filesystem refuses O_DIRECT, or takes it and does not mean it.
     Refused,
 }
 
@@ -220,10 +220,23 @@ fn open_writer(path: &Path, kind: Kind, direct: bool) -> Result<(File, Direct), 
             Err(error) if error.kind() == ErrorKind::InvalidInput => {
                 open(OFlags::empty()).map(|file| (file, Direct::Refused))
             }
+            Ok(file) if kind == Kind::File && !means_direct(&file).map_err(not_opened)? => {
+                open(OFlags::empty()).map(|file| (file, Direct::Refused))
+            }
             other => other.map(|file| (file, Direct::Used)),
         },
     };
     opened.map_err(not_opened)
+}
+
+/// Whether O_DIRECT goes past the resident pages of this regular file. (A device's node lies on a tmpfs too.)
+///
+/// tmpfs takes it since Linux 6.6 and has nothing but such pages; other filesystems say by statx that this file is an
+/// exception (data in the journal, inline, encrypted).
+fn means_direct(file: &File) -> io::Result<bool> {
+    const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramfs (linux/magic.h)
+    let kept_in_memory = IN_MEMORY.contains(&(fstatfs(file)?.f_type as u64));
+    Ok(!kept_in_memory && direct_align(file)? != Some(0))
 }
 
 /// `EBUSY` is another exclusive opener, or a mount.
@@ -231,16 +244,20 @@ fn not_opened(error: io::Error) -> OpenError {
     if error.kind() == ErrorKind::ResourceBusy { OpenError::InUse } else { OpenError::Io(error) }
 }
 
-/// The logical block of a block device, or what the filesystem says of its O_DIRECT (Linux 6.1 and later).
+/// The logical block of a block device, or what the filesystem says of its O_DIRECT.
 fn logical_block(file: &File, kind: Kind) -> io::Result<u32> {
-    const DIO_ALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000); // STATX_DIOALIGN
     const UNKNOWN: u32 = crate::aligned::BLOCK_BYTES as u32;
     if kind == Kind::Block {
         return Ok(ioctl_blksszget(file)?);
     }
+    Ok(direct_align(file)?.filter(|&align| align != 0).unwrap_or(UNKNOWN))
+}
+
+/// The unit of O_DIRECT offsets as the filesystem tells it (Linux 6.1 and later): 0 where this file has none.
+fn direct_align(file: &File) -> io::Result<Option<u32>> {
+    const DIO_ALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000); // STATX_DIOALIGN
     let stat = statx(file, c"", AtFlags::EMPTY_PATH, DIO_ALIGN)?;
-    let told = stat.stx_mask & DIO_ALIGN.bits() != 0 && stat.stx_dio_offset_align != 0;
-    Ok(if told { stat.stx_dio_offset_align } else { UNKNOWN })
+    Ok((stat.stx_mask & DIO_ALIGN.bits() != 0).then_some(stat.stx_dio_offset_align))
 }
 
 #[cfg(test)]

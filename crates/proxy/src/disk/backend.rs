@@ -4,6 +4,7 @@
 use std::io;
 use std::time::Duration;
 
+use sys::arena::Arena;
 use sys::pool::Pool;
 use sys::queue::Queue;
 use sys::uring::Ring;
@@ -59,10 +60,10 @@ pub(super) fn for_start(uring: bool) -> io::Result<Box<dyn Queue>> {
     Ok(Box::new(Pool::new(START_DEPTH, POOL_THREADS)?))
 }
 
-/// Opens what there is for so many devices.
-pub(super) fn open(uring: bool, devices: usize, bounds: &Bounds) -> io::Result<Backends> {
+/// Opens what there is for so many devices; a ring knows the memory that most reads go to.
+pub(super) fn open(uring: bool, devices: usize, bounds: &Bounds, arena: &Arena) -> io::Result<Backends> {
     let places = |devices: usize| u32::try_from(devices * bounds.places()).unwrap_or(u32::MAX);
-    if uring && let Ok(ring) = Ring::new(places(devices)) {
+    if uring && let Ok(ring) = Ring::with_arena(places(devices), arena) {
         ring.allow_waiting(places(devices));
         return Ok(Backends(vec![Box::new(ring)]));
     }

@@ -104,6 +104,7 @@ async fn keep(disk: &Disk, asked: &mpsc::Receiver<Errand>) {
         }
         store.tick(started.elapsed().as_millis() as u64, &mut out);
         disk.carry_out(out);
+        disk.disks().warm.sweep(|place| store.is_alive(place));
         obituaries.print(disk.disks());
         if stopping && store.idle() && disk.is_idle() {
             return;

@@ -18,13 +18,15 @@ mod queue;
 mod read;
 mod requests;
 mod traffic;
+mod warm;
 mod watch;
 mod write;
 
 pub use backend::Bounds;
 pub use queue::Unserved;
-pub use read::ReadFailed;
+pub use read::{ReadFailed, checksum};
 pub use traffic::{Figures, Traffic};
+pub use warm::{Warm, WarmUse};
 
 use std::cell::Cell;
 use std::io;
@@ -55,6 +57,8 @@ pub struct Disks {
     pub budget: BufferBudget,
     /// How much that is.
     pub buffer_bytes: u64,
+    /// Memory for bodies that are read, and those kept there.
+    pub warm: Warm,
     /// How bodies are read.
     pub io: StoreIo,
     /// Whether io_uring may be used.

@@ -18,8 +18,11 @@ use sys::device::{Device, Direct, create_preallocated};
 use sys::operation::Operation;
 use sys::queue::{Completion, Queue, Token};
 
-use super::{Disks, Traffic};
+use super::{Disks, Traffic, Warm};
 use crate::settings::{StoreIo, StoreSettings};
+
+/// Memory for what passes through where the kernel keeps what is warm.
+const PASSING_BYTES: u64 = 64 << 20;
 
 /// Why the store cannot be used. The messages say what to do.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +79,9 @@ pub enum OpenFailed {
     /// No way to the disks.
     #[error("disk queue: {0}")]
     Queue(io::Error),
+    /// No address space for what is read.
+    #[error("store.warm: {0}")]
+    Memory(io::Error),
 }
 
 /// What a freshly opened store has to tell.
@@ -216,6 +222,10 @@ fn recover(
     driver.run(out, &mut |id, result, out| recovery.complete(id, result, out)).map_err(OpenFailed::Queue)?;
     let (store, report) = recovery.into_store().map_err(by_path)?;
     let io = safe_reads(settings.io, &devices, paths);
+    let warm = match io {
+        StoreIo::Direct => Warm::new(settings.warm, true),
+        StoreIo::PageCache => Warm::new(settings.warm.min(PASSING_BYTES), false),
+    };
     let capacity =
         |d: &store::DeviceStats| u64::from(d.geometry.segments()) * u64::from(d.geometry.segment_bytes());
     let disks = Disks {
@@ -227,6 +237,7 @@ fn recover(
         bounds: settings.bounds(),
         budget: BufferBudget::new(buffers, buffers / 2),
         buffer_bytes: buffers as u64,
+        warm: warm.map_err(OpenFailed::Memory)?,
         io,
         uring,
     };

@@ -96,7 +96,8 @@ pub enum Unserved {
 impl DiskQueue {
     /// Must be called inside the thread's runtime, which hands out the answers.
     pub(super) fn new(disks: Arc<Disks>) -> io::Result<Self> {
-        let Backends(queues) = backend::open(disks.uring, disks.devices.len(), &disks.bounds)?;
+        let Backends(queues) =
+            backend::open(disks.uring, disks.devices.len(), &disks.bounds, disks.warm.arena())?;
         let ready: io::Result<Vec<_>> =
             queues.iter().map(|queue| sys::watched::watch(queue.as_fd().try_clone_to_owned()?)).collect();
         let way = |queue| Way { queue: RefCell::new(queue), under_way: RefCell::default() };

@@ -86,7 +86,7 @@ async fn refresh_record(worker: &Rc<Worker>, fresh: &Response, place: store::Pla
     let Some(found) = store.lookup(fresh.hash).filter(|found| found.place == place) else { return };
     let bytes: Bytes = match found.at {
         At::Buffered(bytes) => bytes,
-        At::Device(lease) => match worker.disk.read(&lease).await {
+        At::Device(lease) => match worker.disk.read(&lease, false).await {
             Ok(bytes) => bytes,
             Err(_) => return,
         },

@@ -132,6 +132,7 @@ fn unreadable(failed: ReadFailed) -> Unfinished {
         ReadFailed::Device(_) => "device-error",
         ReadFailed::Unanswered => "device-slow",
         ReadFailed::Checksum => "checksum",
+        ReadFailed::NoBuffer => "buffers-exhausted",
     })
 }
 

@@ -1,6 +1,7 @@
-//! The bytes of one extent on their way to a socket: made ready (checked, resident, leased), then sent.
+//! The bytes of one extent on their way to a socket: made ready (checked, resident or in memory, leased), then sent. Both
+//! read modes end here.
 //!
-//! What must hold: nothing is lent that this process has neither written nor checked; a lease is held for as long as
+//! What must hold: nothing is sent that this process has neither written nor checked; a lease is held for as long as
 //! bytes may still be lent under it. Which extents, and when, is not known here.
 
 use std::rc::Rc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use store::At;
 
-use crate::disk::ReadFailed;
+use crate::disk::{Disk, ReadFailed, checksum};
 use crate::metrics::Route;
 use crate::object::DeviceExtent;
 use crate::outbound::{Outbound, Unfinished};
@@ -70,6 +71,38 @@ pub(super) fn whereabouts(worker: &Worker, extent: &DeviceExtent) -> Result<At, 
     store.at(&place).ok_or(ReadFailed::Gone)
 }
 
+/// Where the bytes of an extent on a device are to be sent from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// From the page cache, where they are.
+    Lend,
+    /// From the page cache, after they were loaded.
+    Load,
+    /// From memory of our own.
+    Own,
+}
+
+/// What is known of an extent when its way is chosen.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// All its pages are in the page cache.
+    resident: bool,
+    /// Its bytes are known to be good.
+    verified: bool,
+    /// It was used before.
+    again: bool,
+}
+
+/// What is used once goes past the page cache, and so does what has to be checked: what was checked is what is sent.
+fn way(io: StoreIo, known: Known) -> Way {
+    match (io, known) {
+        (StoreIo::Direct, _) => Way::Own,
+        (StoreIo::PageCache, Known { resident: true, .. }) => Way::Lend,
+        (StoreIo::PageCache, Known { verified: true, again: true, .. }) => Way::Load,
+        (StoreIo::PageCache, _) => Way::Own,
+    }
+}
+
 /// Makes the bytes of an extent ready; those that this process has neither written nor checked are checked.
 ///
 /// # Errors
@@ -79,34 +112,83 @@ pub(super) async fn make_ready(
     extent: &DeviceExtent,
     at: At,
 ) -> Result<Ready, ReadFailed> {
-    let disk = &worker.disk;
-    let ready = match at {
-        At::Device(lease) if extent.is_verified() => return ready_lease(worker, lease).await,
-        At::Device(lease) if disk.disks().io == StoreIo::PageCache => {
-            disk.verify(&lease, extent.at.crc).await?;
-            Ready::Resident(lease)
+    let check = (!extent.is_verified()).then_some(extent.at.crc);
+    let again = extent.used();
+    let ready = match (at, check) {
+        (At::Device(lease), check) => leased(worker, lease, check, again).await?,
+        (At::Buffered(bytes), Some(crc)) if checksum(&bytes).await != crc => {
+            return Err(ReadFailed::Checksum);
         }
-        At::Device(lease) => Ready::Bytes(disk.read(&lease).await?),
-        At::Buffered(bytes) => Ready::Bytes(bytes),
+        (At::Buffered(bytes), _) => Ready::Bytes(bytes),
     };
-    if matches!(&ready, Ready::Bytes(bytes) if store::crc32c(bytes) != extent.at.crc) {
-        return Err(ReadFailed::Checksum);
-    }
     extent.set_verified();
     Ok(ready)
 }
 
-/// Makes leased bytes ready that are known to be good.
+/// Makes leased bytes ready that are known to be good and were not used yet.
 ///
 /// # Errors
 /// [`ReadFailed`].
 pub async fn ready_lease(worker: &Rc<Worker>, lease: store::Lease) -> Result<Ready, ReadFailed> {
+    leased(worker, lease, None, false).await
+}
+
+async fn leased(
+    worker: &Rc<Worker>,
+    lease: store::Lease,
+    check: Option<u32>,
+    again: bool,
+) -> Result<Ready, ReadFailed> {
     let disk = &worker.disk;
-    if disk.disks().io == StoreIo::Direct {
-        return disk.read(&lease).await.map(Ready::Bytes);
+    let io = disk.disks().io;
+    let resident = io == StoreIo::PageCache && disk.is_resident(lease.place());
+    match way(io, Known { resident, verified: check.is_none(), again }) {
+        Way::Lend => lend(disk, lease, check).await,
+        Way::Load => load(disk, lease, check).await,
+        Way::Own => match disk.own(&lease, check).await {
+            Err(ReadFailed::NoBuffer) if disk.disks().may_lend(lease.place()) => {
+                load(disk, lease, check).await
+            }
+            outcome => outcome.map(Ready::Bytes),
+        },
     }
-    if !disk.is_resident(lease.place()) {
-        disk.load(&lease).await?;
+}
+
+async fn load(disk: &Disk, lease: store::Lease, check: Option<u32>) -> Result<Ready, ReadFailed> {
+    disk.load(&lease).await?;
+    lend(disk, lease, check).await
+}
+
+/// Checks pages that are resident, or were a moment ago, where they have to be.
+async fn lend(disk: &Disk, lease: store::Lease, check: Option<u32>) -> Result<Ready, ReadFailed> {
+    let Some(crc) = check else { return Ok(Ready::Resident(lease)) };
+    match disk.check_resident(lease.place(), crc).await {
+        Some(checked) => checked.map(|()| Ready::Resident(lease)),
+        None => disk.own(&lease, check).await.map(Ready::Bytes),
     }
-    Ok(Ready::Resident(lease))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_of_an_extent() {
+        use StoreIo::{Direct, PageCache};
+        let known = |resident, verified, again| Known { resident, verified, again };
+        let table = [
+            (PageCache, known(true, true, true), Way::Lend),
+            (PageCache, known(true, true, false), Way::Lend),
+            (PageCache, known(true, false, false), Way::Lend),
+            (PageCache, known(false, true, true), Way::Load),
+            (PageCache, known(false, true, false), Way::Own),
+            (PageCache, known(false, false, true), Way::Own),
+            (PageCache, known(false, false, false), Way::Own),
+            (Direct, known(false, true, true), Way::Own),
+            (Direct, known(false, false, false), Way::Own),
+        ];
+        for (io, known, expected) in table {
+            assert_eq!(way(io, known), expected, "{io:?} {known:?}");
+        }
+    }
 }

@@ -14,7 +14,8 @@ use hashbrown::HashMap;
 /// Hits that are remembered of a value; two bits in the paper.
 const HITS_MAX: u8 = 3;
 
-/// A bounded set of values by 128-bit hash, each with a weight in bytes. Not thread-safe; a shard of the tier.
+/// A bounded set of values by 128-bit hash, each with a weight in bytes. Not thread-safe: a shard of the memory tier, or of
+/// the warm set of [`crate::disk`].
 pub struct S3Fifo<V> {
     capacity: u64,
     small: Queue,
@@ -119,6 +120,30 @@ impl<V> S3Fifo<V> {
         Some(place.value)
     }
 
+    /// Takes out the one that would have to make room next; nothing where there is none.
+    pub fn evict(&mut self) -> Option<V> {
+        while !self.is_empty() {
+            if let Some(value) = self.step() {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// Takes out the values that `keep` does not want.
+    pub fn retain(&mut self, keep: impl Fn(&V) -> bool) {
+        let Self { places, small, main, .. } = self;
+        places.retain(|_, place| {
+            let kept = keep(&place.value);
+            if !kept {
+                let queue = if place.in_main { &mut *main } else { &mut *small };
+                queue.bytes -= u64::from(place.weight);
+            }
+            kept
+        });
+        self.tidy();
+    }
+
     /// Takes everything out.
     pub fn clear(&mut self) {
         *self = Self::new(self.capacity);
@@ -159,40 +184,46 @@ impl<V> S3Fifo<V> {
 
     fn make_room(&mut self, weight: u64) {
         while self.bytes() + weight > self.capacity {
-            if self.small.bytes > self.capacity / 10 || self.main.bytes == 0 {
-                self.shrink_small();
-            } else {
-                self.shrink_main();
-            }
+            self.step();
+        }
+    }
+
+    /// One step towards room: the oldest of a queue moves on, or goes.
+    fn step(&mut self) -> Option<V> {
+        if self.small.bytes > self.capacity / 10 || self.main.bytes == 0 {
+            self.shrink_small()
+        } else {
+            self.shrink_main()
         }
     }
 
     /// Moves or drops the oldest of the small queue.
-    fn shrink_small(&mut self) {
-        let Some((hash, born)) = self.small.order.pop_front() else { return };
-        let Some(place) = self.places.get_mut(&hash).filter(|p| p.born == born) else { return };
+    fn shrink_small(&mut self) -> Option<V> {
+        let (hash, born) = self.small.order.pop_front()?;
+        let place = self.places.get_mut(&hash).filter(|p| p.born == born)?;
         let weight = place.weight;
         self.small.bytes -= u64::from(weight);
         if place.hits > 0 {
             (place.hits, place.in_main) = (0, true);
             self.main.push(hash, born, weight);
-        } else {
-            self.places.remove(&hash);
-            self.ghost.remember(hash, self.places.len());
+            return None;
         }
+        let gone = self.places.remove(&hash);
+        self.ghost.remember(hash, self.places.len());
+        gone.map(|place| place.value)
     }
 
     /// Gives the oldest of the main queue another round, or drops it.
-    fn shrink_main(&mut self) {
-        let Some((hash, born)) = self.main.order.pop_front() else { return };
-        let Some(place) = self.places.get_mut(&hash).filter(|p| p.born == born) else { return };
+    fn shrink_main(&mut self) -> Option<V> {
+        let (hash, born) = self.main.order.pop_front()?;
+        let place = self.places.get_mut(&hash).filter(|p| p.born == born)?;
         if place.hits > 0 {
             place.hits -= 1;
             self.main.order.push_back((hash, born));
-        } else {
-            self.main.bytes -= u64::from(place.weight);
-            self.places.remove(&hash);
+            return None;
         }
+        self.main.bytes -= u64::from(place.weight);
+        self.places.remove(&hash).map(|place| place.value)
     }
 }
 

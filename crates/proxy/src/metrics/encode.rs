@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 
 use super::worker::{DurationTotals, RequestResult, Route, ShedStage, Totals};
 use super::{Metrics, StoreReading, histogram};
+use crate::disk::WarmUse;
 
 /// One metric family.
 pub struct MetricInfo {
@@ -122,6 +123,24 @@ pub static METRICS: &[MetricInfo] = &[
         label: None,
         help: "Stored heads and bodies that did not match their checksum; each became a miss",
         read: Read::Counter(|s| s.store.checksum_failures),
+    },
+    MetricInfo {
+        name: "tidegate_store_warm_bytes",
+        label: None,
+        help: "Memory in use for stored bodies that are read past the page cache, kept or on their way to clients",
+        read: Read::Gauge(|s| s.store.warm.bytes),
+    },
+    MetricInfo {
+        name: "tidegate_store_warm_lookups",
+        label: Some((
+            "outcome",
+            "kept: it was there; shared: another request was reading it; read: it was read",
+        )),
+        help: "Pieces of stored bodies that were wanted in that memory",
+        read: Read::Counters(|s| {
+            let WarmUse { found, shared, read, .. } = s.store.warm;
+            zip(&["kept", "shared", "read"], &[found, shared, read])
+        }),
     },
     MetricInfo {
         name: "tidegate_index_bytes",

@@ -20,6 +20,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::disk::WarmUse;
+
 pub use encode::{METRICS, MetricInfo, document};
 pub use worker::{RequestResult, Route, ShedStage, Totals, WorkerMetrics};
 
@@ -43,6 +45,8 @@ pub struct StoreReading {
     pub index_bytes: u64,
     /// Bytes of memory that the memory tier takes.
     pub memory_bytes: u64,
+    /// What is read past the page cache, and kept.
+    pub warm: WarmUse,
     /// Heads or bodies that did not match their checksum since start.
     pub checksum_failures: u64,
     /// Each device with its read errors since start.

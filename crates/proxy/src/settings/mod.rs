@@ -147,6 +147,8 @@ pub struct StoreSettings {
     pub read_timeout: Duration,
     /// How long a device may leave a request without an answer before it is retired.
     pub device_timeout: Duration,
+    /// Bytes of memory for bodies that are read past the page cache, and with [`StoreIo::Direct`] kept there.
+    pub warm: u64,
 }
 
 /// One device of the store.

@@ -159,7 +159,7 @@ pub static SETTINGS: &[Setting] = &[
     ),
     setting(
         "store.io",
-        "How stored bodies are read: through the kernel's page cache, or past it into own buffers",
+        "Who keeps the stored bodies that are warm: the kernel in its page cache, or this process in memory of its own (store.warm)",
         Field::Word {
             get: |s| s.store.io as usize,
             choices: &[
@@ -202,6 +202,12 @@ pub static SETTINGS: &[Setting] = &[
         "store.device_timeout",
         "A device that leaves any request without an answer for so long is retired until the next start",
         Field::Span { at: |s| &mut s.store.device_timeout, bounds: PATIENCE, default: secs(10) },
+    )
+    .at_start(),
+    setting(
+        "store.warm",
+        "With \"direct\": memory for stored bodies that are warm. With \"page-cache\" at most 64 MiB of it: bodies used once pass through",
+        Field::Size { at: |s| &mut s.store.warm, bounds: 8 * MIB..=TIB, default: 256 * MIB },
     )
     .at_start(),
     timeout!(client_head, secs(10), "From the first byte of a request head to its last, then 408"),

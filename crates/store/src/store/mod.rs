@@ -69,6 +69,8 @@ pub struct Found {
     /// Whether record and body were written, or checked, since the store was opened. Where false the caller
     /// checks every checksum before the first use.
     pub verified: bool,
+    /// Whether it was looked up before, since it was written or the store was opened.
+    pub again: bool,
 }
 
 /// How to get the bytes of a place.

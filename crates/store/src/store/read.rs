@@ -12,19 +12,26 @@ impl Store {
     /// Never asks a device for an absent key (one in 2^44 other keys looks like a given one).
     pub fn lookup(&self, hash: KeyHash) -> Option<Found> {
         let shared = &self.shared;
-        let (lease, verified) = shared.common.index.lookup(hash.into(), |location| {
+        let (lease, location) = shared.common.index.lookup(hash.into(), |location| {
             // Under the shard's lock the entry cannot leave, so neither can the life that it points to.
             let (device, place) = shared.place_of(location)?;
-            Some((device.info.lives.lease(place)?, location.verified()))
+            Some((device.info.lives.lease(place)?, location))
         })?;
         let place = *lease.place();
-        Some(Found { place, at: shared.at(lease)?, verified })
+        let (verified, again) = (location.verified(), location.hits() > 1);
+        Some(Found { place, at: shared.at(lease)?, verified, again })
     }
 
     /// How to get the bytes of a place, or nothing where that life of the segment is over.
     pub fn at(&self, place: &Place) -> Option<At> {
         let lease = self.shared.device(place.device)?.info.lives.lease(*place)?;
         self.shared.at(lease)
+    }
+
+    /// Whether that life of the segment goes on.
+    pub fn is_alive(&self, place: &Place) -> bool {
+        let device = self.shared.device(place.device);
+        device.is_some_and(|device| device.info.lives.sequence_checked(place.segment) == Some(place.sequence))
     }
 
     /// Whether the newest version of the object is the one at `place`. Does not count as a use.

@@ -36,6 +36,15 @@ impl Device {
         }
     }
 
+    /// How many bytes of the range are in the page cache, in whole pages; nothing where the kernel does not say.
+    pub fn resident_bytes(&self, offset: u64, len: u64) -> Option<u64> {
+        if len == 0 || !self.counts_pages {
+            return None;
+        }
+        let pages = offset / PAGE_BYTES..=(offset + len - 1) / PAGE_BYTES;
+        Some(pages_present(&self.buffered, &pages)? * PAGE_BYTES)
+    }
+
     /// Reads what is resident at `offset`; less than asked where only the front is. `WouldBlock` where nothing is, and
     /// then the kernel has begun to read: a later yes of the same call may be about a neighbour still on its way.
     /// `Unsupported` where the filesystem cannot tell. 0 is the end of the file.

@@ -183,3 +183,29 @@ fn a_loop_device_is_a_block_device_with_one_owner() {
     assert!(back == *body);
     assert!(device.resident(MIB, MIB));
 }
+
+#[test]
+fn a_filesystem_in_memory_has_no_direct_io_whatever_it_says() {
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return println!("NOT RUN: no /dev/shm") };
+    let path = dir.path().join("device");
+    create_preallocated(&path, 1 << 20).unwrap();
+    if fstatfs(File::open(&path).unwrap()).unwrap().f_type as u64 != 0x0102_1994 {
+        return println!("NOT RUN: /dev/shm is no tmpfs");
+    }
+    let device = Device::open(&path, true).unwrap();
+    assert_eq!(device.direct(), Direct::Refused);
+}
+
+#[test]
+fn resident_bytes_are_counted_in_pages() {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let path = dir.path().join("device");
+    create_preallocated(&path, 1 << 20).unwrap();
+    let device = Device::open(&path, true).unwrap();
+    device.advise_dontneed(0, 1 << 20).unwrap();
+    let Some(before) = device.resident_bytes(0, 1 << 20) else {
+        return println!("NOT RUN: pages are not counted here");
+    };
+    device.read_at(5000, &mut [0; 8192]).unwrap();
+    assert_eq!(device.resident_bytes(0, 1 << 20), Some(before + 3 * 4096));
+}

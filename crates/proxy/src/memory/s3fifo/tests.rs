@@ -50,6 +50,8 @@ enum Op {
     Put(u8, u32),
     Get(u8),
     Remove(u8),
+    Evict,
+    Retain(u8),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -57,6 +59,8 @@ fn op() -> impl Strategy<Value = Op> {
         (any::<u8>(), 1u32..60).prop_map(|(k, w)| Op::Put(k, w)),
         any::<u8>().prop_map(Op::Get),
         any::<u8>().prop_map(Op::Remove),
+        Just(Op::Evict),
+        any::<u8>().prop_map(Op::Retain),
     ]
 }
 
@@ -73,6 +77,19 @@ proptest! {
                     prop_assert_eq!(Some(found), newest.get(&k));
                 },
                 Op::Remove(k) => { tier.remove(u128::from(k)); newest.remove(&k); }
+                Op::Evict => {
+                    let before = tier.len();
+                    let evicted = tier.evict();
+                    prop_assert_eq!(tier.len(), before - usize::from(evicted.is_some()));
+                    prop_assert_eq!(evicted.is_none(), before == 0);
+                    newest.retain(|_, version| Some(*version) != evicted);
+                }
+                Op::Retain(n) => {
+                    let keep = |version: &usize| version % 5 != usize::from(n % 5);
+                    tier.retain(keep);
+                    newest.retain(|_, version| keep(version));
+                    prop_assert!(tier.places.values().all(|place| keep(&place.value)));
+                }
             }
             prop_assert!(tier.bytes() <= 400);
             let sum: u64 = tier.places.values().map(|p| u64::from(p.weight)).sum();
