@@ -1,6 +1,7 @@
 //! The store's settings, in one place, with the defaults that were measured.
 
-use crate::types::Millis;
+use crate::policy::Admission;
+use crate::types::{KeyHash, Millis};
 
 /// What an operator (or a test) may choose. Sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +16,12 @@ pub struct Config {
     pub checkpoint_every: Millis,
     /// Bytes handed to devices and not yet acknowledged above which storing is declined.
     pub in_flight_bytes_max: u64,
-    /// Share of a reclaimed segment that hot records may take with them, in percent.
+    /// What earns a write. Asked by [`crate::Store::admit`], not by the writes themselves.
+    pub admission: Admission,
+    /// Share of a reclaimed segment that what was used may take with it, in percent.
     pub carry_percent: u32,
+    /// An object that is carried forward whether it was used or not.
+    pub pinned: Option<KeyHash>,
     /// A device with this many I/O errors that count is retired.
     pub device_errors_max: u32,
     /// So much time lets one error count no more.
@@ -33,7 +38,9 @@ impl Default for Config {
             extent_bytes_max: 1 << 20,
             checkpoint_every: 2_000,
             in_flight_bytes_max: 64 << 20,
-            carry_percent: 25,
+            admission: Admission::default(),
+            carry_percent: 80,
+            pinned: None,
             device_errors_max: 16,
             device_error_forgiven_after: 60_000,
             recovery_depth: 32,

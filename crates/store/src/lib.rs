@@ -9,7 +9,8 @@
 //! HTTP (key and head are opaque bytes).
 //!
 //! Reading order: [`types`], [`geometry`], [`disk`] (the bytes), `index`, [`lease`], `log` (one device's
-//! head), [`table`] (a body's pieces and holes), `store` (all together), [`recovery`].
+//! head), `policy` (what is worth writing), [`table`] (a body's pieces and holes), `store` (all together),
+//! [`recovery`].
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -28,6 +29,7 @@ pub mod io;
 pub mod lease;
 mod log;
 mod placement;
+mod policy;
 pub mod recovery;
 #[cfg(test)]
 mod sim;
@@ -48,6 +50,7 @@ pub use disk::superblock::{Superblock, SuperblockError};
 pub use geometry::Geometry;
 pub use io::{Io, IoDone, IoError, IoId, IoResult, Outbox};
 pub use lease::Lease;
+pub use policy::Admission;
 pub use recovery::{DeviceToOpen, OpenError, Recovery, Report};
 pub use stats::{DeviceStats, SegmentCounts, Stats};
 pub use store::{At, Blocked, Expected, Found, Reservation, Store, Terms, WrittenExtent};

@@ -1,7 +1,7 @@
 //! Figures about a store at one moment.
 
 use crate::geometry::Geometry;
-use crate::types::DeviceId;
+use crate::types::{Declined, DeviceId};
 
 /// The whole store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,9 +12,10 @@ pub struct Stats {
     pub bytes: u64,
     /// Memory of the index in bytes.
     pub index_bytes: u64,
-    /// Bytes of keys, heads and bodies that were accepted since opening.
+    /// Bytes of keys, heads and bodies that were stored since opening, new heads for old bodies included.
     pub admitted_bytes: u64,
-    /// Bytes of device writes since opening, extents included.
+    /// Bytes of device writes since opening: records, extents, tables, checkpoints, what was carried. Divided by
+    /// [`Stats::admitted_bytes`] this is the write amplification.
     pub written_bytes: u64,
     /// Bytes handed to devices and not yet acknowledged.
     pub in_flight_bytes: u64,
@@ -26,6 +27,8 @@ pub struct Stats {
     pub carried_bytes: u64,
     /// Objects that reclaim dropped.
     pub evicted: u64,
+    /// How often something was not stored, by reason, in the order of [`Declined::ALL`].
+    pub declined: [u64; Declined::ALL.len()],
     /// Checkpoints that were completed.
     pub checkpoints: u64,
     /// Each device, in the order of opening.

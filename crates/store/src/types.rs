@@ -89,11 +89,26 @@ pub enum Declined {
     Superseded,
     /// More pieces and holes than a record can list ([`crate::EXTENTS_MAX`]).
     TooFragmented,
+    /// It did not earn a write ([`crate::Admission`]).
+    NotAdmitted,
     /// The store is shutting down.
     Closed,
 }
 
 impl Declined {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 9] = [
+        Self::NoSpace,
+        Self::WritesBehind,
+        Self::TooLarge,
+        Self::DeviceRetired,
+        Self::BodyGone,
+        Self::Superseded,
+        Self::TooFragmented,
+        Self::NotAdmitted,
+        Self::Closed,
+    ];
+
     /// The word for logs and metrics.
     pub const fn word(self) -> &'static str {
         match self {
@@ -104,6 +119,7 @@ impl Declined {
             Self::BodyGone => "body-gone",
             Self::Superseded => "superseded",
             Self::TooFragmented => "too-fragmented",
+            Self::NotAdmitted => "not-admitted",
             Self::Closed => "closed",
         }
     }

@@ -69,6 +69,11 @@ impl Location {
         (self.0 >> HITS_AT) as u32
     }
 
+    /// The same with so many uses.
+    pub(crate) fn with_hits(self, hits: u32) -> Self {
+        Self(self.0 & ((1 << HITS_AT) - 1) | u64::from(hits).min(HITS_MAX) << HITS_AT)
+    }
+
     /// Whether both say the same place; flags and uses apart.
     pub(crate) fn same_place(self, other: Self) -> bool {
         (self.0 ^ other.0) << (64 - LEN_AT - LEN_BITS) == 0
@@ -129,6 +134,7 @@ mod tests {
             (0..5).for_each(|_| at.count_hit());
             assert_eq!((at.hits(), at.verified(), at.len()), (3, true, len));
             assert!(at.same_place(fresh));
+            assert_eq!((at.with_hits(1).hits(), at.with_hits(9)), (1, at));
             assert!(!at.same_place(Location::new(segment, offset, len ^ 256, false, true)));
             assert_eq!(Slot::new(9, at).location(), Some(at));
         }

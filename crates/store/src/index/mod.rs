@@ -38,6 +38,11 @@ impl Index {
         self.shard(of).lock().get(of.tag())
     }
 
+    /// Counts a use, if the entry is there.
+    pub(crate) fn count_use(&self, of: Fingerprint) -> bool {
+        self.shard(of).lock().update(of.tag(), Location::count_hit).is_some()
+    }
+
     /// Enters what `make` returns, which is called under the shard's lock; returns what was there before.
     pub(crate) fn insert(&self, of: Fingerprint, make: impl FnOnce() -> Location) -> Option<Location> {
         self.insert_if(of, |_| true, make).ok().flatten()
@@ -94,6 +99,11 @@ impl Index {
             tags.into_iter().map(move |tag| Fingerprint::from_parts(number, tag))
         });
         swept.collect()
+    }
+
+    /// Number of entries.
+    pub(crate) fn len(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().len() as u64).sum()
     }
 
     /// Number of entries and bytes of memory.

@@ -13,6 +13,7 @@ use crate::fingerprint::Fingerprint;
 use crate::index::Location;
 use crate::io::Outbox;
 use crate::lease::Lease;
+use crate::policy::left_after_carry;
 use crate::types::{Declined, Lsn, Place};
 use bytes::Bytes;
 
@@ -108,10 +109,11 @@ impl Log {
         let common = std::sync::Arc::clone(&self.common);
         let elsewhere = old.elsewhere();
         let flags = Flags { verified: old.verified() || !elsewhere, elsewhere };
+        let uses = left_after_carry(old.hits());
         Ok(self.append_with(of, record, len, flags, |location, lsn| {
             common.index.replace(of, old, || {
                 *lsn = Some(common.next_lsn());
-                location
+                location.with_hits(uses)
             });
         }))
     }

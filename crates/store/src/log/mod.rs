@@ -26,6 +26,7 @@ use crate::health::Health;
 use crate::index::{Index, Location};
 use crate::io::{Io, IoDone, IoId, IoResult, Outbox};
 use crate::lease::Lives;
+use crate::policy::Policy;
 use crate::stats::SegmentCounts;
 use crate::types::{Declined, DeviceId, DeviceIndex, Lsn, Millis, Place};
 use append::Gather;
@@ -33,13 +34,14 @@ use bytes::Bytes;
 use reclaim::{Draining, Reclaim};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// What all logs of a store share.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) config: Config,
     pub(crate) index: Index,
+    pub(crate) policy: Policy,
     pub(crate) last_lsn: AtomicU64,
     pub(crate) in_flight_bytes: AtomicU64,
     pub(crate) now: AtomicU64,
@@ -53,14 +55,18 @@ pub(crate) struct Common {
     pub(crate) carried: AtomicU64,
     pub(crate) carried_bytes: AtomicU64,
     pub(crate) evicted: AtomicU64,
+    pub(crate) declined: [AtomicU64; Declined::ALL.len()],
     pub(crate) bad: AtomicU64,
 }
 
 impl Common {
     pub(crate) fn new(config: Config, index: Index, last_lsn: Lsn) -> Arc<Self> {
+        let policy = Policy::new(config.admission);
+        policy.fit(index.len());
         Arc::new(Self {
             config,
             index,
+            policy,
             last_lsn: AtomicU64::new(last_lsn.0),
             in_flight_bytes: AtomicU64::new(0),
             now: AtomicU64::new(0),
@@ -72,8 +78,15 @@ impl Common {
             carried: AtomicU64::new(0),
             carried_bytes: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
+            declined: Default::default(),
             bad: AtomicU64::new(0),
         })
+    }
+
+    /// Counts a refusal, and gives it back.
+    pub(crate) fn count_declined(&self, why: Declined) -> Declined {
+        self.declined[why as usize].fetch_add(1, Relaxed);
+        why
     }
 
     fn next_lsn(&self) -> Lsn {
@@ -91,6 +104,8 @@ pub(crate) struct DeviceInfo {
     pub(crate) base: u32,
     pub(crate) lives: Arc<Lives>,
     pub(crate) health: Health,
+    /// Whether nothing had to be taken back yet in this run, so that what is stored displaces nothing.
+    pub(crate) has_room: AtomicBool,
     pub(crate) writes: AtomicU64,
     pub(crate) given_bytes: AtomicU64,
     pub(crate) next_io: AtomicU64,

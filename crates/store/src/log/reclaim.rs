@@ -17,8 +17,10 @@ use crate::block::{BLOCK_BYTES, round_to_blocks};
 use crate::disk::extent::ExtentRef;
 use crate::disk::record::{Body, BodyToWrite, Record, RecordToWrite};
 use crate::disk::segment::{Entry, EntryKind, Trailer};
+use crate::fingerprint::Fingerprint;
 use crate::index::Location;
 use crate::io::{Io, IoDone, IoId, IoResult, Outbox};
+use crate::policy::{self, Hot};
 use crate::store::Blocked;
 use crate::table::Table;
 use crate::types::Millis;
@@ -81,6 +83,7 @@ impl Log {
         }
         self.sealed.pop_front();
         self.victim = Some(segment);
+        self.device.has_room.store(false, Relaxed);
         let len = self.device.geometry.segment_bytes() - contents_offset;
         let io = self.read(segment, contents_offset, len, out);
         self.reclaim = Some(Reclaim { segment, sequence, io, step: Step::Contents });
@@ -134,41 +137,50 @@ impl Log {
         let number = self.device.base + segment;
         let Some(entries) = bytes.and_then(|bytes| self.decode_contents(segment, sequence, &bytes)) else {
             let gone = self.common.index.sweep(|location| location.segment() == number);
-            self.common.evicted.fetch_add(gone.len() as u64, Relaxed);
+            gone.into_iter().for_each(|of| self.count_evicted(of));
             return Vec::new();
         };
+        let pinned = self.common.config.pinned.map(Fingerprint::from);
         let mut used = Vec::new();
         for entry in entries {
             let EntryKind::Record { elsewhere } = entry.kind else { continue };
             let here = Location::new(number, entry.offset, entry.len, false, elsewhere);
             match self.common.index.get(entry.fingerprint) {
-                Some(now) if now.same_place(here) && now.hits() > 0 => used.push((entry, now)),
+                Some(now)
+                    if now.same_place(here) && (now.hits() > 0 || pinned == Some(entry.fingerprint)) =>
+                {
+                    used.push((entry, now));
+                }
                 Some(now) if now.same_place(here) => self.doomed.push((entry, here)),
                 _ => {}
             }
         }
-        used.sort_by_key(|(entry, now)| (std::cmp::Reverse(now.hits()), entry.offset));
-        let percent = u64::from(self.common.config.carry_percent);
-        let mut budget = u64::from(self.device.geometry.segment_bytes()) * percent / 100;
-        used.retain(|(entry, now)| match budget.checked_sub(u64::from(entry.len)) {
-            Some(rest) => {
-                budget = rest;
-                true
-            }
-            None => {
-                self.doomed.push((*entry, *now));
-                false
-            }
-        });
-        batches(used, self.common.config.gather_bytes)
+        let (carried, left) = policy::select(
+            used,
+            self.device.geometry.segment_bytes(),
+            self.common.config.carry_percent,
+            (self.free.len(), self.low_water()),
+            |(entry, now): &(Entry, Location)| Hot {
+                uses: now.hits(),
+                bytes: entry.len,
+                pinned: pinned == Some(entry.fingerprint),
+            },
+        );
+        self.doomed.extend(left);
+        batches(carried, self.common.config.gather_bytes)
     }
 
     /// Drops what was not carried, in the same breath as the floor is raised: a checkpoint in between would
     /// promise that an object is gone which was dropped and then removed, and its segment would still count.
     fn evict(&self, entry: &Entry, here: Location) {
         if self.common.index.remove_if(entry.fingerprint, |now| now.same_place(here)).is_some() {
-            self.common.evicted.fetch_add(1, Relaxed);
+            self.count_evicted(entry.fingerprint);
         }
+    }
+
+    fn count_evicted(&self, of: Fingerprint) {
+        self.common.evicted.fetch_add(1, Relaxed);
+        self.common.policy.evicted(of);
     }
 
     fn decode_contents(&self, segment: u32, sequence: u64, bytes: &[u8]) -> Option<Vec<Entry>> {

@@ -542,6 +542,7 @@ impl DeviceRecovery {
             base: self.base,
             lives,
             health: Health::default(),
+            has_room: AtomicBool::new(true),
             writes: AtomicU64::new(0),
             given_bytes: AtomicU64::new(0),
             next_io: AtomicU64::new(self.next_io),

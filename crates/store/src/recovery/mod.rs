@@ -30,7 +30,7 @@ use device::DeviceRecovery;
 use merge::Merge;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// A device that is to be part of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,9 @@ use crate::log::Failure;
 use crate::*;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
+/// How often the policy is told how many objects there are, in milliseconds.
+const FIT_EVERY: Millis = 1000;
+
 impl Store {
     /// Takes the outcome of a request.
     pub fn complete(&self, id: IoId, result: IoResult, out: &mut Outbox) {
@@ -49,7 +52,10 @@ impl Store {
     /// Does what is due: checkpoints, reclaim. To be called a few times a second at least.
     pub fn tick(&self, now: Millis, out: &mut Outbox) {
         let shared = &self.shared;
-        shared.common.now.store(now, Relaxed);
+        let before = shared.common.now.swap(now, Relaxed);
+        if before / FIT_EVERY != now / FIT_EVERY {
+            shared.common.policy.fit(shared.common.index.len());
+        }
         for device in &shared.devices {
             device.log.lock().upkeep(out);
         }
@@ -91,6 +97,7 @@ impl Store {
             carried: common.carried.load(Relaxed),
             carried_bytes: common.carried_bytes.load(Relaxed),
             evicted: common.evicted.load(Relaxed),
+            declined: std::array::from_fn(|why| common.declined[why].load(Relaxed)),
             checkpoints: common.checkpoint_done.load(SeqCst),
             devices,
         }

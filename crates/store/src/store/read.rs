@@ -17,9 +17,24 @@ impl Store {
             let (device, place) = shared.place_of(location)?;
             Some((device.info.lives.lease(place)?, location))
         })?;
+        shared.common.policy.used(hash.into());
         let place = *lease.place();
         let (verified, again) = (location.verified(), location.hits() > 1);
         Some(Found { place, at: shared.at(lease)?, verified, again })
+    }
+
+    /// Whether the index knows the object, without counting a use.
+    pub fn contains(&self, hash: KeyHash) -> bool {
+        self.shared.common.index.get(hash.into()).is_some()
+    }
+
+    /// Counts a use that was served from elsewhere (the caller's memory). Need not be called for each: what matters
+    /// is that an object that is in use there is seen to be.
+    pub fn note_use(&self, hash: KeyHash) {
+        let common = &self.shared.common;
+        if common.index.count_use(hash.into()) {
+            common.policy.used(hash.into());
+        }
     }
 
     /// How to get the bytes of a place, or nothing where that life of the segment is over.

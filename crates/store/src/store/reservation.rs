@@ -33,6 +33,7 @@ impl Reservation {
     pub fn written(self, crc32c: u32) -> WrittenExtent {
         let id = self.device().map_or(DeviceId(0), |device| device.info.id);
         let extent = ExtentRef::new(id, self.place(), crc32c);
+        self.shared.common.admitted_bytes.fetch_add(u64::from(self.place().len), Relaxed);
         WrittenExtent { lease: self.lease.clone(), extent }
     }
 
@@ -74,6 +75,10 @@ impl Store {
     /// Takes space for `len` bytes (at most [`Config::extent_bytes_max`]) of the body of `hash`, on the
     /// device whose turn it is.
     pub fn reserve_extent(&self, hash: KeyHash, len: u32, out: &mut Outbox) -> Result<Reservation, Declined> {
+        self.reserve(hash, len, out).map_err(|why| self.shared.common.count_declined(why))
+    }
+
+    fn reserve(&self, hash: KeyHash, len: u32, out: &mut Outbox) -> Result<Reservation, Declined> {
         if len > self.config().extent_bytes_max {
             return Err(Declined::TooLarge);
         }

@@ -40,6 +40,19 @@ impl Terms {
 }
 
 impl Store {
+    /// Whether a response that was fetched just now earns a write, to be asked once for each, before
+    /// [`Store::put_inline`] or the first [`Store::reserve_extent`]. A refusal is remembered: the next response for
+    /// the object is stored. Writes themselves do not ask.
+    pub fn admit(&self, hash: KeyHash) -> Result<(), Declined> {
+        let shared = &self.shared;
+        let of = Fingerprint::from(hash);
+        let has_room = shared.home(of).is_some_and(|device| device.info.has_room.load(Relaxed));
+        match shared.common.policy.admits(of, self.contains(hash), has_room) {
+            true => Ok(()),
+            false => Err(shared.common.count_declined(Declined::NotAdmitted)),
+        }
+    }
+
     /// Stores a small object: at most [`Config::inline_bytes_max`] of body.
     pub fn put_inline(
         &self,
@@ -155,6 +168,10 @@ impl Store {
 
 impl Shared {
     fn put(&self, record: &RecordToWrite<'_>, terms: Terms, out: &mut Outbox) -> Result<Place, Declined> {
+        self.put_now(record, terms, out).map_err(|why| self.common.count_declined(why))
+    }
+
+    fn put_now(&self, record: &RecordToWrite<'_>, terms: Terms, out: &mut Outbox) -> Result<Place, Declined> {
         self.admits()?;
         let of = Fingerprint::from(record.hash);
         let elsewhere = matches!(record.body, BodyToWrite::Extents(_));
