@@ -63,10 +63,10 @@ mod tests {
 
     #[test]
     fn the_most_used_come_first_and_the_share_is_kept() {
-        let all = [hot(1, 100), hot(3, 400), hot(2, 200), hot(3, 300), hot(1, 50)];
+        let all = [hot(1, 100), hot(3, 400), hot(2, 150), hot(3, 300), hot(1, 50)];
         assert_eq!(carried(&all, 100, 4).len(), 5);
         assert_eq!(carried(&all, 70, 4), [hot(3, 300), hot(3, 400)]);
-        assert_eq!(carried(&all, 60, 4), [hot(3, 300), hot(2, 200), hot(1, 50)]);
+        assert_eq!(carried(&all, 60, 4), [hot(3, 300), hot(2, 150), hot(1, 50), hot(1, 100)]);
         assert_eq!(carried(&all, 0, 4), []);
     }
 

@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_sample_is_bounded() {
-        assert_eq!([0, 4096, 4097, 8193, 100_000_000].map(sample_bits), [0, 0, 1, 2, 15]);
+        assert_eq!([0, 4096, 4097, 8194, 100_000_000].map(sample_bits), [0, 0, 1, 2, 15]);
         let mut duel = Duel::new();
         duel.fit(SAMPLE_MAX, true);
         (0..100_000).for_each(|at| _ = duel.request(chance(at, 50_000)));
