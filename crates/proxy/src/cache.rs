@@ -42,7 +42,7 @@ impl Cache {
 
     /// The object under `key`, from memory or from the store.
     pub async fn find(&self, disk: &Disk, hash: KeyHash, key: &[u8], policy: &Policy) -> Option<Arc<Object>> {
-        if let Some(object) = self.memory.get(hash, key) {
+        if let Some(object) = self.find_in_memory(hash, key) {
             return Some(object);
         }
         let found = self.store.lookup(hash)?;
@@ -62,10 +62,21 @@ impl Cache {
         }
     }
 
+    /// The object under `key` from memory alone. The store is told of such uses, lest it take an object that is served
+    /// from memory for one that nobody wants.
+    #[must_use]
+    pub fn find_in_memory(&self, hash: KeyHash, key: &[u8]) -> Option<Arc<Object>> {
+        let (object, to_be_noted) = self.memory.get(hash, key)?;
+        if to_be_noted {
+            self.store.note_use(hash);
+        }
+        Some(object)
+    }
+
     /// Whether the store's index knows `hash`, without asking a device.
     #[must_use]
     pub fn may_have(&self, hash: KeyHash) -> bool {
-        self.store.lookup(hash).is_some()
+        self.store.contains(hash)
     }
 
     /// The record at `place` or its body is damaged: it leaves the cache.

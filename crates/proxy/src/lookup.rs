@@ -74,10 +74,10 @@ pub async fn find(worker: &Rc<Worker>, request: &Request<'_>) -> Found {
 #[must_use]
 pub fn find_in_memory(worker: &Worker, request: &Request<'_>) -> Option<Arc<Object>> {
     let shared = &worker.shared;
-    let object = shared.cache.memory.get(request.hash, &request.key)?;
+    let object = shared.cache.find_in_memory(request.hash, &request.key)?;
     let Content::Variants(variants) = &object.content else { return Some(object) };
     let (key, hash) = request.variant(shared, variants);
-    shared.cache.memory.get(hash, &key)
+    shared.cache.find_in_memory(hash, &key)
 }
 
 impl Found {

@@ -35,6 +35,13 @@ pub struct Stats {
     pub devices: Vec<DeviceStats>,
 }
 
+impl Stats {
+    /// How often something was not stored, by reason.
+    pub fn declined(&self) -> impl Iterator<Item = (Declined, u64)> {
+        Declined::ALL.into_iter().zip(self.declined)
+    }
+}
+
 /// One device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceStats {

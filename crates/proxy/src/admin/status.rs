@@ -1,5 +1,7 @@
 //! The shape of `GET /api/v1/status`. Names here are a promise to other programs; units are in the names.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::metrics::{RequestResult, Totals};
@@ -85,6 +87,16 @@ pub struct StoreStatus {
     pub bytes: u64,
     /// Bytes of memory that the index takes.
     pub index_bytes: u64,
+    /// Bytes of keys, heads and bodies that were stored since start.
+    pub admitted_bytes: u64,
+    /// Bytes written to devices since start.
+    pub written_bytes: u64,
+    /// Bytes written again since start to carry used objects forward.
+    pub carried_bytes: u64,
+    /// Objects dropped since start because their segment was taken back.
+    pub evicted: u64,
+    /// How often something was not stored since start, by reason.
+    pub declined: BTreeMap<&'static str, u64>,
     /// The devices.
     pub devices: Vec<DeviceStatus>,
 }

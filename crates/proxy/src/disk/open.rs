@@ -10,7 +10,8 @@ use hashbrown::HashMap;
 use store::foreign::DETECT_BYTES;
 use store::format::{FormatOptions, format};
 use store::{
-    Config, DeviceId, DeviceToOpen, Geometry, Io, IoDone, IoError, IoId, IoResult, Outbox, Recovery,
+    Admission, Config, DeviceId, DeviceToOpen, Geometry, Io, IoDone, IoError, IoId, IoResult, Outbox,
+    Recovery,
 };
 use sys::aligned::{AlignedBuffer, Reader};
 use sys::budget::BufferBudget;
@@ -19,7 +20,7 @@ use sys::operation::Operation;
 use sys::queue::{Completion, Queue, Token};
 
 use super::{Disks, Traffic, Warm};
-use crate::settings::{StoreIo, StoreSettings};
+use crate::settings::{StoreAdmission, StoreIo, StoreSettings};
 
 /// Memory for what passes through where the kernel keeps what is warm.
 const PASSING_BYTES: u64 = 64 << 20;
@@ -211,7 +212,12 @@ fn recover(
     paths: &[PathBuf],
     uring: bool,
 ) -> Result<Opened, OpenFailed> {
-    let config = Config { checkpoint_every: settings.checkpoint.as_millis() as u64, ..Config::default() };
+    let admission = match settings.admission {
+        StoreAdmission::Frequency => Admission::Frequency,
+        StoreAdmission::All => Admission::All,
+    };
+    let checkpoint_every = settings.checkpoint.as_millis() as u64;
+    let config = Config { checkpoint_every, admission, ..Config::default() };
     let sizes: Vec<_> = devices.iter().map(|d| DeviceToOpen { bytes: d.size_bytes() }).collect();
     let by_path = |error: store::OpenError| OpenFailed::Store(with_paths(&error, paths));
     let mut recovery = Recovery::new(&sizes, config).map_err(by_path)?;

@@ -77,6 +77,10 @@ impl Arrived {
         if whole.is_none() && !awaited && !shared.disks.has_room_for(piece) {
             return Err(NotStored::Declined("writes-behind"));
         }
+        if whole.is_none() && !awaited {
+            let earned = shared.cache.store.admit(query.hash);
+            earned.map_err(|why| NotStored::Declined(why.word()))?;
+        }
         let length = match (&whole, &body) {
             (Some(payload), _) => Some(payload.len() as u64),
             (None, ResponseBody::Length(n)) => Some(*n),
@@ -168,7 +172,7 @@ fn promise(query: &Query<'_>, head: Head, names: &VaryNames) -> Arc<Promised> {
 }
 
 fn known_variants(worker: &Worker, request: &Request<'_>) -> Option<Variants> {
-    let object = worker.shared.cache.memory.get(request.hash, &request.key)?;
+    let object = worker.shared.cache.find_in_memory(request.hash, &request.key)?;
     match &object.content {
         Content::Variants(variants) => Some(variants.clone()),
         Content::Response(..) => None,

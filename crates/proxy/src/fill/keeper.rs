@@ -21,12 +21,18 @@ pub const SMALL_BYTES: u64 = 16 * 1024;
 /// Stores a small response; gives it ready to be served, stored or not.
 #[must_use]
 pub fn keep_small(worker: &Rc<Worker>, promised: &Promised, body: Box<[u8]>, unwanted: bool) -> Response {
-    let place = match unwanted {
-        true => None,
-        false => keep_small_text(worker, promised, &promised.head.text, &body),
+    let cache = &worker.shared.cache;
+    let earned = !unwanted && cache.store.admit(promised.hash).is_ok();
+    let place = match earned {
+        true => keep_small_text(worker, promised, &promised.head.text, &body),
+        false => None,
     };
     let content = Content::Response(Arc::clone(&promised.head), Body::Memory(body));
     let object = Arc::new(Object { key: promised.key.clone(), content, place });
+    if !earned && !unwanted {
+        // Not worth a device's bytes yet, but the memory tier may find that it is asked for again.
+        cache.memory.put(promised.hash, Arc::clone(&object));
+    }
     Response { hash: promised.hash, object, head: Arc::clone(&promised.head) }
 }
 

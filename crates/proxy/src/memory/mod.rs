@@ -20,52 +20,64 @@ const ENTRY_OVERHEAD_BYTES: usize = 160;
 /// Few enough that each shard sees a fair sample of the traffic, many enough that threads rarely meet.
 const SHARDS: usize = 32;
 
+/// Of so many hits the store hears of one.
+const HITS_A_NOTE: u32 = 8;
+
 /// The tier. See the module's comment.
 pub struct MemoryTier {
-    shards: Box<[Mutex<S3Fifo<Arc<Object>>>]>,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+struct Shard {
+    objects: S3Fifo<Arc<Object>>,
+    hits: u32,
 }
 
 impl MemoryTier {
     /// A tier of at most `capacity` bytes.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
-        let shard = || Mutex::new(S3Fifo::new(capacity / SHARDS as u64));
+        let objects = || S3Fifo::new(capacity / SHARDS as u64);
+        let shard = || Mutex::new(Shard { objects: objects(), hits: 0 });
         Self { shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 
-    /// The object under `hash` with that `key`.
+    /// The object under `hash` with that `key`, and whether the store should be told: of each few hits it hears of one,
+    /// which is enough to know what is in use, and costs the others nothing.
     #[must_use]
-    pub fn get(&self, hash: KeyHash, key: &[u8]) -> Option<Arc<Object>> {
+    pub fn get(&self, hash: KeyHash, key: &[u8]) -> Option<(Arc<Object>, bool)> {
         let mut shard = self.shard(hash).lock();
-        shard.get(hash.0).filter(|object| *object.key == *key).map(Arc::clone)
+        let object = shard.objects.get(hash.0).filter(|object| *object.key == *key).map(Arc::clone)?;
+        shard.hits = shard.hits.wrapping_add(1);
+        Some((object, shard.hits.is_multiple_of(HITS_A_NOTE)))
     }
 
     /// Puts `object` in.
     pub fn put(&self, hash: KeyHash, object: Arc<Object>) {
         let weight = u32::try_from(object.memory_bytes() + ENTRY_OVERHEAD_BYTES).unwrap_or(u32::MAX);
-        self.shard(hash).lock().put(hash.0, object, weight);
+        self.shard(hash).lock().objects.put(hash.0, object, weight);
     }
 
     /// Takes the object under `hash` out.
     pub fn remove(&self, hash: KeyHash) -> bool {
-        self.shard(hash).lock().remove(hash.0).is_some()
+        self.shard(hash).lock().objects.remove(hash.0).is_some()
     }
 
     /// Takes everything out.
     pub fn clear(&self) {
-        self.shards.iter().for_each(|shard| shard.lock().clear());
+        self.shards.iter().for_each(|shard| shard.lock().objects.clear());
     }
 
     /// Bytes held, with overhead.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().bytes()).sum()
+        self.shards.iter().map(|shard| shard.lock().objects.bytes()).sum()
     }
 
     /// Objects held.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
+        self.shards.iter().map(|shard| shard.lock().objects.len()).sum()
     }
 
     /// Whether there are none.
@@ -74,7 +86,7 @@ impl MemoryTier {
         self.len() == 0
     }
 
-    fn shard(&self, hash: KeyHash) -> &Mutex<S3Fifo<Arc<Object>>> {
+    fn shard(&self, hash: KeyHash) -> &Mutex<Shard> {
         // The map inside takes the low bits; these are the high ones.
         &self.shards[(hash.0 >> 96) as usize % SHARDS]
     }

@@ -113,6 +113,45 @@ pub static METRICS: &[MetricInfo] = &[
         read: Read::Gauge(|s| s.store.bytes),
     },
     MetricInfo {
+        name: "tidegate_store_admitted_bytes",
+        label: None,
+        help: "Bytes of keys, heads and bodies that were stored",
+        read: Read::Counter(|s| s.store.admitted_bytes),
+    },
+    MetricInfo {
+        name: "tidegate_store_written_bytes",
+        label: None,
+        help: "Bytes written to devices: what was stored, tables, checkpoints, what was carried forward. Divided by tidegate_store_admitted_bytes_total this is the write amplification",
+        read: Read::Counter(|s| s.store.written_bytes),
+    },
+    MetricInfo {
+        name: "tidegate_store_carried",
+        label: None,
+        help: "Objects that were carried forward when their segment was taken back, because they had been used",
+        read: Read::Counter(|s| s.store.carried),
+    },
+    MetricInfo {
+        name: "tidegate_store_carried_bytes",
+        label: None,
+        help: "Bytes that were written again to carry objects forward",
+        read: Read::Counter(|s| s.store.carried_bytes),
+    },
+    MetricInfo {
+        name: "tidegate_store_evicted",
+        label: None,
+        help: "Objects that were dropped when their segment was taken back",
+        read: Read::Counter(|s| s.store.evicted),
+    },
+    MetricInfo {
+        name: "tidegate_store_declined",
+        label: Some((
+            "reason",
+            "no-space, writes-behind, too-large, device-retired, body-gone, superseded, too-fragmented, not-admitted, closed",
+        )),
+        help: "Writes that the store declined; the responses went on unstored",
+        read: Read::Counters(|s| s.store.declined.clone()),
+    },
+    MetricInfo {
         name: "tidegate_store_read_errors",
         label: Some(("device", "the path of the device")),
         help: "Device reads that failed",

@@ -49,6 +49,18 @@ pub struct StoreReading {
     pub warm: WarmUse,
     /// Heads or bodies that did not match their checksum since start.
     pub checksum_failures: u64,
+    /// Bytes of keys, heads and bodies that were stored since start.
+    pub admitted_bytes: u64,
+    /// Bytes written to devices since start.
+    pub written_bytes: u64,
+    /// Objects that reclaim carried forward since start, and their bytes.
+    pub carried: u64,
+    /// Bytes of [`StoreReading::carried`].
+    pub carried_bytes: u64,
+    /// Objects that reclaim dropped since start.
+    pub evicted: u64,
+    /// How often something was not stored since start, by reason.
+    pub declined: Vec<(String, u64)>,
     /// Each device with its read errors since start.
     pub devices: Vec<DeviceReading>,
 }

@@ -137,6 +137,8 @@ pub struct StoreSettings {
     pub io: StoreIo,
     /// The longest stretch of admitted work that a crash may lose.
     pub checkpoint: Duration,
+    /// What earns a write.
+    pub admission: StoreAdmission,
     /// Bytes of aligned buffers that bodies on their way to a device may hold.
     pub buffers: u64,
     /// Operations that one thread keeps under way at one device.
@@ -159,6 +161,16 @@ pub struct DeviceSpec {
     /// For a file: its size in bytes, at which it is created and formatted at first use. `None`: it must exist
     /// and be formatted already.
     pub size: Option<u64>,
+}
+
+/// What earns a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoreAdmission {
+    /// What was asked for before, once the store is full.
+    #[default]
+    Frequency,
+    /// Everything that may be stored.
+    All,
 }
 
 /// How the store reads.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::field::{CountDefault, Field};
-use super::{LogFormat, Settings, Shedding, StoreIo};
+use super::{LogFormat, Settings, Shedding, StoreAdmission, StoreIo};
 
 /// One scalar setting.
 pub struct Setting {
@@ -165,6 +165,18 @@ pub static SETTINGS: &[Setting] = &[
             choices: &[
                 ("page-cache", |s| s.store.io = StoreIo::PageCache),
                 ("direct", |s| s.store.io = StoreIo::Direct),
+            ],
+        },
+    )
+    .at_start(),
+    setting(
+        "store.admission",
+        "What earns a write once the store is full: what was asked for before, or everything",
+        Field::Word {
+            get: |s| s.store.admission as usize,
+            choices: &[
+                ("frequency", |s| s.store.admission = StoreAdmission::Frequency),
+                ("all", |s| s.store.admission = StoreAdmission::All),
             ],
         },
     )
