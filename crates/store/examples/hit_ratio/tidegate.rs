@@ -26,15 +26,6 @@ pub(crate) struct Tidegate {
     zeros: Vec<u8>,
 }
 
-/// What the devices had to do.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Written {
-    /// Bytes written for each byte that was stored.
-    pub(crate) amplification: f64,
-    /// Bytes written.
-    pub(crate) bytes: u64,
-}
-
 impl Tidegate {
     /// A store whose segments hold `bytes` (rounded down to whole segments).
     pub(crate) fn new(bytes: u64, admission: Admission) -> Self {
@@ -71,11 +62,10 @@ impl Tidegate {
         held.map(|(_, size)| u64::from(size)).sum()
     }
 
-    /// What was written so far.
-    pub(crate) fn written(&self) -> Written {
+    /// Bytes written for each byte that was stored, and bytes written.
+    pub(crate) fn written(&self) -> (f64, u64) {
         let stats = self.store.stats();
-        let amplification = stats.written_bytes as f64 / stats.admitted_bytes.max(1) as f64;
-        Written { amplification, bytes: stats.written_bytes }
+        (stats.written_bytes as f64 / stats.admitted_bytes.max(1) as f64, stats.written_bytes)
     }
 
     fn carry_out(&mut self, mut out: Outbox) {
