@@ -95,12 +95,13 @@ fn writes(text: &mut String, cells: &[Cell]) {
         "\n## Writes\n\nAmplification is bytes written for each byte that was stored; the other column, for each byte that was \
          asked for: what wears the device. Checkpoints and tables are in both.\n"
     );
-    let _ = writeln!(text, "| mix | cache | all: amplification | written | store: amplification | written |");
-    let _ = writeln!(text, "|---|---|---|---|---|---|");
-    for Cell { mix, share, all, frequency, .. } in cells {
+    let _ = writeln!(text, "| mix | cache | holds, MiB | all: amplification | written | store: amplification | written |");
+    let _ = writeln!(text, "|---|---|---|---|---|---|---|");
+    for Cell { mix, share, bytes, all, frequency, .. } in cells {
         let _ = writeln!(
             text,
-            "| {mix} | {share} % | {:.2} | {:.2} | {:.2} | {:.2} |",
+            "| {mix} | {share} % | {:.1} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            *bytes as f64 / f64::from(1 << 20),
             all.amplification, all.written, frequency.amplification, frequency.written
         );
     }
