@@ -6,8 +6,6 @@ use super::tidegate::Tidegate;
 use super::{mixes::Trace, optimum};
 use store::Admission;
 
-/// Sizes of the cache, in percent of the footprint.
-pub(crate) const SHARES: [u64; 3] = [1, 10, 30];
 const SEED: u64 = 7;
 
 /// Hits in percent of what was asked for.
@@ -77,10 +75,10 @@ pub(crate) struct Subject {
 }
 
 impl Cell {
-    /// Replays the mix over about so many objects, for each size of cache.
-    pub(crate) fn measure(mix: &Mix, objects: u32) -> Vec<Self> {
+    /// Replays the mix over about so many objects, for caches of these percents of the footprint.
+    pub(crate) fn measure(mix: &Mix, shares: &[u64], objects: u32) -> Vec<Self> {
         let trace = mix.trace(objects, SEED);
-        SHARES.iter().map(|&share| Self::of(mix.name, &trace, share)).collect()
+        shares.iter().map(|&share| Self::of(mix.name, &trace, share)).collect()
     }
 
     fn of(mix: &'static str, trace: &Trace, share: u64) -> Self {

@@ -18,6 +18,8 @@ mod tidegate;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const OBJECTS: u32 = 100_000;
+/// Sizes of the cache, in percent of the footprint.
+const SHARES: [u64; 3] = [1, 10, 30];
 
 fn main() -> std::io::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -36,7 +38,7 @@ fn measure_all(objects: u32) -> Vec<cell::Cell> {
         let mut done = Vec::new();
         while let Some(mix) = mixes::MIXES.get(next.fetch_add(1, Relaxed)) {
             eprintln!("{}", mix.name);
-            done.extend(cell::Cell::measure(mix, objects));
+            done.extend(cell::Cell::measure(mix, &SHARES, objects));
         }
         done
     };

@@ -25,7 +25,7 @@ impl Trace {
 }
 
 /// What disturbs the law of popularity.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disturbed {
     /// Nothing.
     Not,

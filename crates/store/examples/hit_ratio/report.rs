@@ -1,6 +1,6 @@
 //! The result as a document with tables, and as a picture.
 
-use super::cell::{Cell, Measure, Ratio, SHARES};
+use super::cell::{Cell, Measure, Ratio};
 use super::opponents::OPPONENTS;
 use std::fmt::Write;
 
@@ -95,26 +95,34 @@ fn writes(text: &mut String, cells: &[Cell]) {
         "\n## Writes\n\nAmplification is bytes written for each byte that was stored; the other column, for each byte that was \
          asked for: what wears the device. Checkpoints and tables are in both.\n"
     );
-    let _ = writeln!(text, "| mix | cache | holds, MiB | all: amplification | written | store: amplification | written |");
+    let _ = writeln!(
+        text,
+        "| mix | cache | holds, MiB | all: amplification | written | store: amplification | written |"
+    );
     let _ = writeln!(text, "|---|---|---|---|---|---|---|");
     for Cell { mix, share, bytes, all, frequency, .. } in cells {
         let _ = writeln!(
             text,
             "| {mix} | {share} % | {:.1} | {:.2} | {:.2} | {:.2} | {:.2} |",
             *bytes as f64 / f64::from(1 << 20),
-            all.amplification, all.written, frequency.amplification, frequency.written
+            all.amplification,
+            all.written,
+            frequency.amplification,
+            frequency.written
         );
     }
 }
 
 const ROW: usize = 14;
+/// Rows of one mix, with a gap behind them.
+const MIX_ROWS: usize = 3;
 const LEFT: usize = 190;
 const WIDTH: usize = 560;
 const COLOURS: [&str; 5] = ["#999999", "#cccccc", "#e69f00", "#56b4e9", "#cc79a7"];
 
 /// A dot for each policy, a row for each cell, by objects.
 pub(crate) fn picture(cells: &[Cell]) -> String {
-    let height = cells.len() * ROW + cells.len() / SHARES.len() * 6 + 50;
+    let height = cells.len() * ROW + cells.len() / MIX_ROWS * 6 + 50;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{height}\" font-family=\"sans-serif\" \
          font-size=\"10\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
@@ -122,7 +130,7 @@ pub(crate) fn picture(cells: &[Cell]) -> String {
     );
     legend(&mut svg);
     for (row, cell) in cells.iter().enumerate() {
-        let y = 45 + row * ROW + row / SHARES.len() * 6;
+        let y = 45 + row * ROW + row / MIX_ROWS * 6;
         draw_row(&mut svg, cell, y);
     }
     svg + "</svg>\n"
