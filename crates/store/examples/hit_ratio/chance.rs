@@ -21,7 +21,7 @@ impl Chance {
 
     /// Uniform in 0..`end`.
     pub(crate) fn below(&mut self, end: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(end) >> 32) as u32
+        (((self.next() >> 32) * u64::from(end)) >> 32) as u32
     }
 
     /// Uniform, never 0 or 1.

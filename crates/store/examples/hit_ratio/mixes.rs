@@ -156,7 +156,7 @@ impl Requests {
 
     /// Ten scans in a trace; while one is under way it takes every other request.
     fn scanned(&mut self, at: u32, per_mille: u32, chance: &mut Chance) -> Option<u32> {
-        if at % (self.total / 10) == 0 {
+        if at.is_multiple_of(self.total / 10) {
             let len = (u64::from(self.objects) * u64::from(per_mille) / 1000) as u32;
             let from = self.objects + chance.below(self.objects);
             self.scan = from..from + len;
