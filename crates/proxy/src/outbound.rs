@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::time::Duration;
 
 use pump::splice::Limits;
@@ -170,7 +171,8 @@ impl<'c> Outbound<'c> {
         Unfinished::Receiver(Stopped { side: pump::Side::To, why: pump::Why::Failed(error), moved: 0 })
     }
 
-    /// Sends `length` resident bytes of `device` from byte `offset` on.
+    /// Sends `length` resident bytes of `device` from byte `offset` on. `resident` sees to it that what is left of them
+    /// is so again, after the socket was full for a while.
     ///
     /// # Errors
     /// [`Unfinished`].
@@ -179,17 +181,19 @@ impl<'c> Outbound<'c> {
         device: impl std::os::fd::AsFd,
         offset: u64,
         length: u64,
+        resident: impl AsyncFnMut(Range<u64>) -> io::Result<()>,
     ) -> Result<(), Unfinished> {
         self.open(length);
         self.flush(true).await?;
-        let moved = sendfile::sendfile(device, offset, length, self.socket, self.watch, self.limit).await;
-        match moved {
+        let (to, watch, limit) = (self.socket, self.watch, self.limit);
+        match sendfile::sendfile(device, offset, length, to, watch, limit, resident).await {
             Ok(()) => self.close(length, Route::Sendfile),
             Err(stopped) => {
                 self.count(stopped.moved, Route::Sendfile);
-                return Err(match stopped.side {
-                    pump::Side::To => Unfinished::Receiver(stopped),
-                    pump::Side::From => Unfinished::Source("device-ended"),
+                return Err(match (stopped.side, &stopped.why) {
+                    (pump::Side::To, _) => Unfinished::Receiver(stopped),
+                    (pump::Side::From, pump::Why::Ended) => Unfinished::Source("device-ended"),
+                    (pump::Side::From, _) => Unfinished::Source("device-error"),
                 });
             }
         }

@@ -161,14 +161,22 @@ impl Socket {
     /// # Errors
     /// The socket's, "would block" among them.
     pub fn try_send(&self, parts: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
-        let sent = match parts {
-            [one] => send_one(self.fd.get_ref(), one, more),
-            _ => sys::socket::send_vectored(self.fd.get_ref(), parts, more),
-        };
-        if matches!(&sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock) {
+        self.attempt(|fd| match parts {
+            [one] => send_one(fd, one, more),
+            _ => sys::socket::send_vectored(fd, parts, more),
+        })
+    }
+
+    /// One attempt at a call that writes, without waiting.
+    ///
+    /// # Errors
+    /// Those of `call`, "would block" among them.
+    pub fn attempt<R>(&self, call: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
+        let done = call(self.as_fd());
+        if matches!(&done, Err(e) if e.kind() == io::ErrorKind::WouldBlock) {
             self.not_writable();
         }
-        sent
+        done
     }
 
     /// Waits until the socket takes bytes, after a send that would have blocked.

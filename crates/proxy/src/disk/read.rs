@@ -5,6 +5,7 @@
 //! Which of these ways a body takes is decided elsewhere (`hit/ready.rs`).
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -145,6 +146,19 @@ impl Disk {
         let device = lease.place().device;
         let loaded = self.inner.queue.read(device, operation, len as u64, Patience::Client).await;
         loaded.map(|_| ()).map_err(|why| self.unserved(lease.place(), why))
+    }
+
+    /// Brings a range of a place's device back into the page cache if it left; `begin` is where the place begins there.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn keep_resident(&self, lease: &Lease, range: Range<u64>, begin: u64) -> io::Result<()> {
+        let (within, len) = (range.start.saturating_sub(begin), range.end - range.start);
+        let part = lease.part(within as u32, len as u32).ok_or(io::ErrorKind::InvalidInput)?;
+        if self.is_resident(part.place()) {
+            return Ok(());
+        }
+        self.load(&part).await.map_err(|failed| io::Error::other(format!("{failed:?}")))
     }
 
     /// Compares the resident pages of a place with its checksum; `None` where one of them has left.

@@ -1,11 +1,12 @@
-//! The quick answer: a plain request for a fresh object that is in memory, or whose pages are resident, is answered in
-//! one or two calls, without a future of its own.
+//! The quick answer: a plain request for a fresh object that is in memory, or whose body is warm, is answered in one or two
+//! calls, without a future of its own.
 
 use std::fs::File;
 use std::io::{ErrorKind, IoSlice};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use semantics::cache_status::CacheStatus;
 use semantics::reuse::{Reuse, may_reuse};
 use store::At;
@@ -36,6 +37,8 @@ pub enum AtOnce {
 pub enum Rest {
     /// These bytes.
     Bytes(Vec<u8>),
+    /// These bytes of the head, and of a body that is kept in memory those from an offset on.
+    Kept(Vec<u8>, Bytes, usize),
     /// So many bytes of a device from an offset on, behind these bytes of the head, held in place by the lease.
     Lent(Vec<u8>, Arc<File>, u64, u64, store::Lease),
 }
@@ -51,11 +54,11 @@ pub fn at_once(worker: &Rc<Worker>, client: &Client, request: &Request<'_>) -> A
     let Reuse::Fresh { age, ttl } = may_reuse(&request.traits, &head.stored, request.now) else {
         return AtOnce::No;
     };
-    let lent = match body {
+    let at_hand = match body {
         Body::Memory(_) => None,
         Body::Device(_) if request.is_head() => None,
-        Body::Device(body) => match lendable(worker, body) {
-            Some(lent) => Some(lent),
+        Body::Device(body) => match at_hand(worker, body) {
+            Some(at_hand) => Some(at_hand),
             None => return AtOnce::No,
         },
     };
@@ -65,8 +68,11 @@ pub fn at_once(worker: &Rc<Worker>, client: &Client, request: &Request<'_>) -> A
     scratch.clear();
     write_head(worker, &mut scratch, head, age, &CacheStatus::hit(ttl), persistence);
     let outcome = Outcome::new(head.stored.status, RequestResult::Hit);
-    match (lent, body) {
-        (Some((lease, file, offset)), _) => lend_now(worker, client, &scratch, lease, file, offset, outcome),
+    match (at_hand, body) {
+        (Some(AtHand::Lent(lease, file, offset)), _) => {
+            lend_now(worker, client, &scratch, lease, file, offset, outcome)
+        }
+        (Some(AtHand::Kept(bytes)), _) => send_kept(worker, client, &scratch, bytes, outcome),
         (None, Body::Memory(body)) if !request.is_head() => {
             send_now(worker, client, &mut scratch, body, outcome)
         }
@@ -74,16 +80,27 @@ pub fn at_once(worker: &Rc<Worker>, client: &Client, request: &Request<'_>) -> A
     }
 }
 
-/// The one extent of a body, when its pages can be lent at once.
-fn lendable(worker: &Worker, body: &DeviceBody) -> Option<(store::Lease, Arc<File>, u64)> {
+/// A body in one extent that can be sent without waiting.
+enum AtHand {
+    /// All of its pages are resident: from this file, at this offset.
+    Lent(store::Lease, Arc<File>, u64),
+    /// In the warm set.
+    Kept(Bytes),
+}
+
+/// The one extent of a body, when it needs neither a disk nor a check.
+fn at_hand(worker: &Worker, body: &DeviceBody) -> Option<AtHand> {
     let [extent] = &*body.extents else { return None };
     let (disk, store) = (&worker.disk, &worker.shared.cache.store);
-    if !extent.is_verified() || disk.disks().io == StoreIo::Direct {
+    if !extent.is_verified() {
         return None;
     }
     let At::Device(lease) = store.at(&store.extent_place(&extent.at)?)? else { return None };
+    if disk.disks().io == StoreIo::Direct {
+        return disk.disks().warm.find(lease.place()).map(AtHand::Kept);
+    }
     let (file, offset) = disk.source(lease.place())?;
-    disk.is_resident(lease.place()).then_some((lease, file, offset))
+    disk.is_resident(lease.place()).then_some(AtHand::Lent(lease, file, offset))
 }
 
 fn lend_now(
@@ -112,6 +129,19 @@ fn lend_now(
         Err(e) if e.kind() != ErrorKind::WouldBlock => AtOnce::Sent(Outcome { complete: false, ..outcome }),
         _ => AtOnce::Partly(outcome, Rest::Lent(Vec::new(), file, at, length - (at - offset), lease)),
     }
+}
+
+fn send_kept(worker: &Worker, client: &Client, head: &[u8], body: Bytes, mut outcome: Outcome) -> AtOnce {
+    outcome.body_bytes = body.len() as u64;
+    worker.metrics.body_bytes(Route::Memory, body.len() as u64);
+    let sent = match client.socket.try_send(&[IoSlice::new(head), IoSlice::new(&body)], false) {
+        Ok(n) if n == head.len() + body.len() => return AtOnce::Sent(outcome),
+        Ok(n) => n,
+        Err(e) if e.kind() == ErrorKind::WouldBlock => 0,
+        Err(_) => return AtOnce::Sent(Outcome { complete: false, ..outcome }),
+    };
+    let head_left = head.get(sent..).unwrap_or_default().to_vec();
+    AtOnce::Partly(outcome, Rest::Kept(head_left, body, sent.saturating_sub(head.len())))
 }
 
 /// Bodies up to this are copied behind their head: one buffer is cheaper to send than two.
@@ -151,10 +181,17 @@ pub async fn send_rest(worker: &Rc<Worker>, client: &Client, rest: Rest) -> bool
     let (socket, watch) = (&client.socket, &client.watch);
     match rest {
         Rest::Bytes(bytes) => pump::memory::send(socket, &bytes, false, watch, limit).await.is_ok(),
+        Rest::Kept(head, body, from) => {
+            let body = body.get(from..).unwrap_or_default();
+            pump::memory::send_two(socket, &head, body, false, watch, limit).await.is_ok()
+        }
         Rest::Lent(head, file, offset, length, lease) => {
             let sent = async {
                 pump::memory::send(socket, &head, true, watch, limit).await?;
-                pump::sendfile::sendfile(&*file, offset, length, socket, watch, limit).await
+                let end = offset + length;
+                let begin = end - u64::from(lease.place().len);
+                let again = async |left| worker.disk.keep_resident(&lease, left, begin).await;
+                pump::sendfile::sendfile(&*file, offset, length, socket, watch, limit, again).await
             };
             tokio::select! {
                 biased;

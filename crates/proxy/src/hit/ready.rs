@@ -4,6 +4,7 @@
 //! What must hold: nothing is sent that this process has neither written nor checked; a lease is held for as long as
 //! bytes may still be lent under it. Which extents, and when, is not known here.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -45,7 +46,8 @@ pub async fn send_extent(
         Ready::Resident(lease) => {
             let source = worker.disk.source(lease.place());
             let (file, offset) = source.ok_or(Unfinished::Source("device-gone"))?;
-            outbound.device(&*file, offset + within, n).await
+            let again = async |left: Range<u64>| worker.disk.keep_resident(lease, left, offset).await;
+            outbound.device(&*file, offset + within, n, again).await
         }
     }
 }
