@@ -185,3 +185,35 @@ fn both_modes_read_the_same_without_io_uring() {
         (0..3).for_each(|_| get(&tidegate, "/a"));
     }
 }
+
+/// Without the privilege to lock memory, and with a limit that a ring fits in and a large page does not.
+const NO_LOCKED_MEMORY: [&str; 5] =
+    ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock", "prlimit", "--memlock=1048576:1048576"];
+
+#[test]
+fn where_memory_may_not_be_locked_reads_go_on_and_doctor_says_so() {
+    let test = "zero_copy::where_memory_may_not_be_locked_reads_go_on_and_doctor_says_so";
+    if !testkit::is_root() || !testkit::have("setpriv") || !testkit::have("prlimit") {
+        return not_run(test, "needs root, setpriv and prlimit");
+    }
+    let binary = env!("CARGO_BIN_EXE_tidegate");
+    let doctor = std::process::Command::new(NO_LOCKED_MEMORY[0])
+        .args(&NO_LOCKED_MEMORY[1..])
+        .args([binary, "doctor"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    if !said.contains("io_uring: yes") {
+        return not_run(test, "io_uring is refused here");
+    }
+    assert!(said.contains("registered memory for reads: no, reads go without it"), "{said}");
+    let origin = Origin::answering(|request| {
+        Reply::generated(Pattern::of(request.head.target()), 3 * MIB + 77)
+            .field("Cache-Control", "max-age=3600")
+    });
+    let mut tidegate = Tidegate::reverse(&origin).under(&NO_LOCKED_MEMORY).toml(DIRECT).start();
+    tidegate.warm("/a");
+    tidegate.stop();
+    tidegate.restart();
+    (0..3).for_each(|_| get(&tidegate, "/a"));
+}

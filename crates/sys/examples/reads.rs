@@ -42,6 +42,19 @@ fn main() {
     let dir = std::env::args().nth(1).unwrap_or_else(|| "/var/tmp".into());
     let home = tempfile::tempdir_in(dir).unwrap();
     println!(
+        "# The ways of a cold body\n\n`cargo run --release -p sys --example reads > bench/results/reads.md`\n"
+    );
+    let (kernel, cpus) = (kernel(), cpus());
+    println!(
+        "Linux {kernel}, {cpus} CPUs. Medians of {ROUNDS} interleaved rounds. CPU and bodies/s: {DEPTH} bodies at a time;"
+    );
+    println!(
+        "latency: one at a time, from asking to the last byte handed to a socket. The first two ways are warm, as a"
+    );
+    println!(
+        "measure for the others. What was decided with these: [0011](../../docs/decisions/0011-reads.md).\n"
+    );
+    println!(
         "| device | size | way | network thread, µs a body | all threads, µs a body | latency p50, µs | p99, µs | bodies/s at {DEPTH} |"
     );
     println!("|---|---|---|---|---|---|---|---|");
@@ -53,6 +66,14 @@ fn main() {
         Some(disk) => compare("loop device", &disk.0, &Device::open(&disk.0, true).unwrap()),
         None => println!("\nNOT RUN: loop device: needs root and losetup"),
     }
+}
+
+fn kernel() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(0, usize::from)
 }
 
 /// A file whose every block differs, written past the page cache.

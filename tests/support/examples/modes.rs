@@ -28,6 +28,22 @@ const ROUNDS: usize = 3;
 const MODES: [&str; 2] = ["page-cache", "direct"];
 
 fn main() {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let (kernel, warm, scan) = (kernel.trim(), WARM_BYTES / MIB, SCAN_BYTES / MIB);
+    println!("# The two read modes on the same work\n");
+    println!(
+        "`TIDEGATE=target/release/tidegate cargo run --release -p testkit --example modes > bench/results/modes.md`\n"
+    );
+    println!(
+        "Linux {kernel}, one worker, {CONNECTIONS} connections, medians of {ROUNDS} interleaved rounds. The warm set is {warm} MiB,"
+    );
+    println!(
+        "what is read once {scan} MiB, `store.warm` 192 MiB; the page cache had no limit but the machine's. CPU is that of"
+    );
+    println!(
+        "the whole process, kernel threads of its rings included; latency beside a scan is that of the warm hits alone."
+    );
+    println!("When to take which: [operating](../../docs/operating.md).\n");
     println!("| size | work | mode | CPU, µs a request | p50, µs | p99, µs | requests a second |");
     println!("|---|---|---|---|---|---|---|");
     for size in SIZES {

@@ -34,6 +34,8 @@ pub struct Builder {
     environment: Vec<(String, String)>,
     /// Each system call of this name fails with this error.
     failing: Option<(String, String)>,
+    /// A command that takes the binary as its last argument and becomes it.
+    under: Vec<String>,
 }
 
 enum Store {
@@ -251,6 +253,7 @@ impl Builder {
             reverse_by_file: false,
             environment: Vec::new(),
             failing: None,
+            under: Vec::new(),
         }
     }
 
@@ -302,6 +305,12 @@ impl Builder {
     pub fn env(mut self, name: &str, value: &str) -> Builder {
         self.environment.push((name.into(), value.into()));
         self
+    }
+
+    /// Starts it by a command that becomes what it is given, such as `prlimit --memlock=0`.
+    #[must_use]
+    pub fn under(self, command: &[&str]) -> Builder {
+        Builder { under: command.iter().map(ToString::to_string).collect(), ..self }
     }
 
     /// Lets every system call `call` of the process fail with `error` (`ENOSYS`). Needs `strace`.
@@ -383,6 +392,11 @@ impl Builder {
     }
 
     fn program(&self) -> Command {
+        if let [command, arguments @ ..] = &self.under[..] {
+            let mut command = Command::new(command);
+            command.args(arguments).arg(binary().get_program());
+            return command;
+        }
         let Some((call, error)) = &self.failing else { return binary() };
         let mut command = Command::new("strace");
         // As a grandchild (-D), so that the process under test keeps the id that we know.
