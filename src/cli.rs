@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use proxy::settings::lists::LISTS;
 use proxy::settings::table::SETTINGS;
 
@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Format(Format),
     /// Look into the devices of a store, without writing to them.
     Inspect(Inspect),
-    /// Forget one URL, through the admin interface of a running tidegate.
+    /// Forget what is stored under a URL, a prefix of URLs or a tag, through the admin interface of a running tidegate.
     Purge(Purge),
     /// Say what this machine offers.
     Doctor,
@@ -79,9 +79,29 @@ pub(crate) struct Inspect {
 }
 
 #[derive(Debug, Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("what").required(true).args(["url", "prefix", "tag", "all"]))]
 pub(crate) struct Purge {
     /// The URL, as clients ask for it.
-    pub(crate) url: String,
+    pub(crate) url: Option<String>,
+    /// All URLs that begin so: scheme and host whole, and as much of the path as is meant.
+    #[arg(long, value_name = "P")]
+    pub(crate) prefix: Option<String>,
+    /// All responses that their origin gave this tag.
+    #[arg(long, value_name = "T")]
+    pub(crate) tag: Option<String>,
+    /// Everything.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Only make it stale: it may still be served while it is validated, or when its origin fails.
+    #[arg(long)]
+    pub(crate) soft: bool,
+    /// Come back only when no crash can undo it.
+    #[arg(long)]
+    pub(crate) durable: bool,
+    /// Tell the answer as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Where the admin interface listens.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:3129")]
     pub(crate) admin: std::net::SocketAddr,

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const ANSWER_BYTES: u64 = 1 << 20;
 
 pub(crate) fn run(given: &Purge) -> Result<(), Failure> {
-    let answer = ask(given.admin, &given.url).map_err(|error| unreachable(given.admin, &error))?;
+    let answer = ask(given.admin, &request(given)).map_err(|error| unreachable(given.admin, &error))?;
     let Some((status, body)) = parse(&answer) else {
         return Err(Failure::Running(format!(
             "{}: what answers there is not tidegate's admin interface",
@@ -24,7 +24,7 @@ pub(crate) fn run(given: &Purge) -> Result<(), Failure> {
     };
     match status {
         200 => {
-            println!("{}", done(&given.url, &body));
+            println!("{}", if given.json { body.to_string() } else { done(given, &body) });
             Ok(())
         }
         400 => Err(Failure::Usage(message(&body))),
@@ -32,8 +32,22 @@ pub(crate) fn run(given: &Purge) -> Result<(), Failure> {
     }
 }
 
-fn ask(admin: SocketAddr, url: &str) -> io::Result<String> {
-    let body = json!({ "url": url }).to_string();
+/// The request's body: what was given on the command line and nothing else.
+fn request(given: &Purge) -> Value {
+    let Purge { url, prefix, tag, all, soft, durable, .. } = given;
+    let named = [
+        ("url", url.as_ref().map(|url| json!(url))),
+        ("prefix", prefix.as_ref().map(|prefix| json!(prefix))),
+        ("tag", tag.as_ref().map(|tag| json!(tag))),
+    ];
+    let switches = [("all", *all), ("soft", *soft), ("durable", *durable)];
+    let switches = switches.into_iter().map(|(name, on)| (name, on.then_some(Value::Bool(true))));
+    let members = named.into_iter().chain(switches);
+    members.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+fn ask(admin: SocketAddr, body: &Value) -> io::Result<String> {
+    let body = body.to_string();
     let mut stream = TcpStream::connect_timeout(&admin, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -55,12 +69,20 @@ fn parse(answer: &str) -> Option<(u16, Value)> {
     Some((status, serde_json::from_str(body).ok()?))
 }
 
-fn done(url: &str, body: &Value) -> String {
-    match body["purged"].as_u64() {
-        Some(0) => format!("{url}: nothing was stored"),
-        Some(1) => format!("{url}: purged"),
-        Some(n) => format!("{url}: purged, {n} stored responses"),
-        None => format!("{url}: {body}"),
+fn done(given: &Purge, body: &Value) -> String {
+    let what = match given {
+        Purge { url: Some(url), .. } => url.clone(),
+        Purge { prefix: Some(prefix), .. } => format!("{prefix}..."),
+        Purge { tag: Some(tag), .. } => format!("tag {tag}"),
+        _ => "everything".to_owned(),
+    };
+    match (body["purged"].as_u64(), body["mark"].as_u64()) {
+        (Some(0), _) => format!("{what}: nothing was stored"),
+        (Some(_), _) if given.url.is_some() => format!("{what}: purged"),
+        (Some(n), _) => format!("{what}: purged, {n} stored objects"),
+        (None, Some(_)) if given.soft => format!("{what}: stale from now on"),
+        (None, Some(_)) => format!("{what}: purged; space is freed as it is found"),
+        (None, None) => format!("{what}: {body}"),
     }
 }
 
@@ -81,7 +103,25 @@ fn unreachable(admin: SocketAddr, error: &io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn given(words: &[&str]) -> Purge {
+        let cli = Cli::try_parse_from(["tidegate", "purge"].iter().chain(words)).unwrap();
+        let Some(Command::Purge(purge)) = cli.command else { panic!("purges") };
+        purge
+    }
+
+    #[test]
+    fn exactly_one_thing_is_purged() {
+        for words in [&["purge"][..], &["purge", "u", "--all"], &["purge", "--tag", "t", "--prefix", "p"]] {
+            assert!(Cli::try_parse_from(["tidegate"].iter().chain(words)).is_err(), "{words:?}");
+        }
+    }
 
     #[test]
     fn answers_are_read_and_others_are_not() {
@@ -102,8 +142,28 @@ mod tests {
 
     #[test]
     fn what_was_done_is_said_in_words() {
-        assert_eq!(done("u", &json!({"purged": 0})), "u: nothing was stored");
-        assert_eq!(done("u", &json!({"purged": 3})), "u: purged, 3 stored responses");
+        let rows = [
+            (&["u"][..], json!({"purged": 0}), "u: nothing was stored", json!({"url": "u"})),
+            (&["u", "--durable"], json!({"purged": 1}), "u: purged", json!({"url": "u", "durable": true})),
+            (&["u", "--soft"], json!({"mark": 1}), "u: stale from now on", json!({"url": "u", "soft": true})),
+            (
+                &["--tag", "t"],
+                json!({"mark": 2}),
+                "tag t: purged; space is freed as it is found",
+                json!({"tag": "t"}),
+            ),
+            (
+                &["--prefix", "p"],
+                json!({"mark": 2}),
+                "p...: purged; space is freed as it is found",
+                json!({"prefix": "p"}),
+            ),
+            (&["--all"], json!({"purged": 3}), "everything: purged, 3 stored objects", json!({"all": true})),
+        ];
+        for (words, answer, expected, asked) in rows {
+            let given = given(words);
+            assert_eq!((done(&given, &answer).as_str(), request(&given)), (expected, asked));
+        }
         assert_eq!(message(&json!({"error": {"word": "w", "message": "m"}})), "m");
     }
 }

@@ -6,4 +6,5 @@ mod access;
 mod access_log;
 mod admin;
 mod configuration;
+mod purge;
 mod signals;

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use semantics::Policy;
+use semantics::{Policy, UnixSeconds};
 use store::{At, ExtentRef, KeyHash, Outbox, Place, Record, Store};
 
 use crate::disk::{Disk, ReadFailed};
 use crate::memory::MemoryTier;
 use crate::object::{self, Body, Content, Decoded, DeviceBody, DeviceExtent, Object, Once};
+use crate::purge::{Epoch, Purges, Seen, Verdict};
 
 /// Bodies up to this size are sent from user memory, larger ones by `sendfile` from the page cache
 /// (docs/decisions/0003-body-routes.md).
@@ -23,15 +24,17 @@ pub struct Cache {
     pub memory: MemoryTier,
     /// The index and the log.
     pub store: Arc<Store>,
+    /// What may not be found any more.
+    pub purges: Purges,
     seed: u64,
 }
 
 impl Cache {
-    /// A cache over `store` with a memory tier of `memory_bytes`.
+    /// A cache over `store` with a memory tier of `memory_bytes`, without what `purges` names.
     #[must_use]
-    pub fn new(store: Arc<Store>, memory_bytes: u64) -> Self {
+    pub fn new(store: Arc<Store>, memory_bytes: u64, purges: Purges) -> Self {
         let seed = store.hash_seed();
-        Self { memory: MemoryTier::new(memory_bytes), store, seed }
+        Self { memory: MemoryTier::new(memory_bytes), store, purges, seed }
     }
 
     /// The hash of a key.
@@ -45,12 +48,13 @@ impl Cache {
         if let Some(object) = self.find_in_memory(hash, key) {
             return Some(object);
         }
+        let forgotten = self.purges.forgotten();
         let found = self.store.lookup(hash)?;
         match self.read(disk, hash, key, &found, policy).await {
             Ok(object) => {
                 let object = Arc::new(object?);
-                self.memory.put(hash, Arc::clone(&object));
-                Some(object)
+                object.seen.advance(forgotten);
+                self.take_up(hash, object, &found.place)
             }
             Err(ReadFailed::Gone | ReadFailed::Device(_) | ReadFailed::Unanswered | ReadFailed::NoBuffer) => {
                 None
@@ -70,7 +74,50 @@ impl Cache {
         if to_be_noted {
             self.store.note_use(hash);
         }
+        let epoch = self.purges.now();
+        match self.purges.check(&object) {
+            Verdict::Keep => Some(object),
+            Verdict::Stale(at) => Some(self.stale_from(hash, &object, at, epoch)),
+            Verdict::Purged | Verdict::Unknown => {
+                self.memory.remove(hash);
+                None
+            }
+        }
+    }
+
+    /// Takes an object that was read from `place` into memory, as far as the purge marks leave it.
+    fn take_up(&self, hash: KeyHash, object: Arc<Object>, place: &Place) -> Option<Arc<Object>> {
+        let epoch = self.purges.now();
+        let object = match self.purges.check(&object) {
+            Verdict::Keep => {
+                self.memory.put(hash, Arc::clone(&object));
+                object
+            }
+            Verdict::Stale(at) => self.stale_from(hash, &object, at, epoch),
+            Verdict::Purged => {
+                self.purges.count_purged();
+                self.store.forget(hash, place);
+                return None;
+            }
+            Verdict::Unknown => return None,
+        };
+        // Removed while it was read: who removes looks into the store first, then into memory.
+        if !self.store.is_at(hash, place) {
+            self.memory.remove(hash);
+        }
         Some(object)
+    }
+
+    /// The object as it is from a soft purge on, in memory in its place. The marks of `epoch` were all considered.
+    fn stale_from(&self, hash: KeyHash, object: &Object, at: UnixSeconds, epoch: Epoch) -> Arc<Object> {
+        let content = match &object.content {
+            Content::Response(head, body) => Content::Response(Arc::new(head.stale_from(at)), body.again()),
+            Content::Variants(variants) => Content::Variants(variants.clone()),
+        };
+        let (key, place) = (object.key.clone(), object.place);
+        let stale = Arc::new(Object { key, content, place, seen: Seen::at(epoch) });
+        self.memory.put(hash, Arc::clone(&stale));
+        stale
     }
 
     /// Whether the store's index knows `hash`, without asking a device.
@@ -101,8 +148,9 @@ impl Cache {
 
     /// Takes the object out, memory and store; says whether there was one.
     pub fn remove(&self, hash: KeyHash, out: &mut Outbox) -> bool {
-        let in_memory = self.memory.remove(hash);
         let in_store = self.store.remove(hash, out);
+        // Afterwards: see `take_up`.
+        let in_memory = self.memory.remove(hash);
         in_memory || in_store
     }
 
@@ -122,15 +170,16 @@ impl Cache {
         if record.key != key {
             return Ok(None);
         }
-        let content = match object::decode(record.head, policy) {
+        let (content, epoch) = match object::decode(record.head, policy) {
             None => return Ok(None),
-            Some(Decoded::Variants(variants)) => Content::Variants(variants),
+            Some(Decoded::Variants(variants)) => (Content::Variants(variants), 0),
             Some(Decoded::Response(head)) => {
                 let body = self.body(disk, &record, found).await?;
-                Content::Response(Arc::new(head), body)
+                let epoch = head.epoch;
+                (Content::Response(Arc::new(head), body), epoch)
             }
         };
-        let object = Object { key: key.into(), content, place: Some(found.place) };
+        let object = Object { key: key.into(), content, place: Some(found.place), seen: Seen::at(epoch) };
         if !found.verified && object.is_all_in_memory() {
             self.store.note_verified(hash, &found.place);
         }

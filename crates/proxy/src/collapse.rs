@@ -45,7 +45,6 @@ pub enum Role {
 pub struct Ticket {
     table: Arc<Collapse>,
     owner: Option<Owner>,
-    hash: KeyHash,
 }
 
 impl Collapse {
@@ -65,7 +64,7 @@ impl Collapse {
         }
         let owner = Fill::start(hash, primary);
         shard.insert(hash.0, Arc::clone(owner.fill()));
-        Role::Leader(Ticket { table: Arc::clone(self), owner: Some(owner), hash })
+        Role::Leader(Ticket { table: Arc::clone(self), owner: Some(owner) })
     }
 
     /// Whether a fill under `hash` is in progress.
@@ -85,6 +84,19 @@ impl Collapse {
                 !named
             });
         }
+    }
+
+    /// No request joins this fill from now on; those who stream along go on.
+    pub fn part(&self, from: &Arc<Fill>) {
+        let mut shard = self.shard(from.hash).lock();
+        if shard.get(&from.hash.0).is_some_and(|fill| Arc::ptr_eq(fill, from)) {
+            shard.remove(&from.hash.0);
+        }
+    }
+
+    /// A purge of everything: [`Self::forget`] of all fills.
+    pub fn forget_all(&self) {
+        self.shards.iter().for_each(|shard| shard.lock().drain().for_each(|(_, fill)| fill.forget()));
     }
 
     /// Notes that the resource's last response could not be shared.
@@ -137,10 +149,8 @@ impl Ticket {
 
     /// Takes the entry out, unless a purge did and another fill has taken its place.
     fn leave_table(&self) {
-        let Some(owner) = &self.owner else { return };
-        let mut shard = self.table.shard(self.hash).lock();
-        if shard.get(&self.hash.0).is_some_and(|fill| Arc::ptr_eq(fill, owner.fill())) {
-            shard.remove(&self.hash.0);
+        if let Some(owner) = &self.owner {
+            self.table.part(owner.fill());
         }
     }
 }

@@ -301,7 +301,16 @@ impl Exchange<'_> {
             }
             Role::Follower(fill) => fill,
         };
+        let purges = &shared.cache.purges;
         match fill.decided().await {
+            // A purge came after the fetch began: it is for those who asked before.
+            Decision::Stream(follower) if purges.name(&follower.promised.key, &follower.promised.head) => {
+                shared.collapse.part(&fill);
+                ControlFlow::Continue(())
+            }
+            Decision::Done(Some(response)) if purges.name(&response.object.key, &response.head) => {
+                ControlFlow::Continue(())
+            }
             Decision::Stream(follower) if follower.fits(shared, self.request) => {
                 ControlFlow::Break(stream::follow(self, follower, why).await)
             }

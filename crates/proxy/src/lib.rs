@@ -4,7 +4,8 @@
 //! request from top to bottom and calls all the rest: [`request`] (what is asked, and may it be), [`lookup`] (memory,
 //! then store), [`hit`] (from what is stored), [`collapse`] (who fetches), [`fetch`] and [`origin`] (asking), [`fill`]
 //! (receiving and storing), [`stream`] (sending along), [`outbound`] (writing a message), [`tunnel`]. Around them:
-//! [`server`] and [`worker`] (threads), [`cache`], [`memory`] and [`disk`] (where objects are), [`admin`],
+//! [`server`] and [`worker`] (threads), [`cache`], [`memory`] and [`disk`] (where objects are), [`purge`] (what may
+//! not be used any more), [`admin`],
 //! [`access_log`], [`metrics`], [`settings`].
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ pub mod metrics;
 pub mod object;
 pub mod origin;
 pub mod outbound;
+pub mod purge;
 pub mod reload;
 pub mod request;
 pub mod respond;

@@ -11,6 +11,8 @@ use semantics::{Policy, Stored, Times, UnixSeconds};
 use store::{ExtentRef, Place};
 use wire::{Fields, Parsed, ResponseHead};
 
+use crate::purge::{Epoch, Seen, tags};
+
 /// What a key leads to.
 pub struct Object {
     /// The whole cache key, with the variant where there is one.
@@ -19,6 +21,8 @@ pub struct Object {
     pub content: Content,
     /// Where the store keeps it; `None` where it does not.
     pub place: Option<Place>,
+    /// Up to which epoch no purge mark names it.
+    pub seen: Seen,
 }
 
 /// Either a response, or the note that the resource has several.
@@ -35,6 +39,10 @@ pub struct Head {
     pub stored: Stored,
     /// Status line and field lines, each with its CRLF, without the blank line.
     pub text: Box<[u8]>,
+    /// Its tags, as [`tags::read`] gave them.
+    pub tags: Box<[u8]>,
+    /// When its origin was asked for it, or the last time that it was compared with all purge marks.
+    pub epoch: Epoch,
 }
 
 /// Where a stored body is.
@@ -146,7 +154,14 @@ impl Object {
 
 impl Head {
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.text.len()
+        size_of::<Self>() + self.text.len() + self.tags.len()
+    }
+
+    /// The head of a response that was declared stale from `at` on.
+    #[must_use]
+    pub fn stale_from(&self, at: UnixSeconds) -> Self {
+        let stored = self.stored.clone().stale_from(at);
+        Self { stored, text: self.text.clone(), tags: self.tags.clone(), epoch: self.epoch }
     }
 
     /// The head as parsed again from its text, for the rarer questions.
@@ -175,6 +190,15 @@ impl Body {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
             Self::Device(body) => body.length,
+        }
+    }
+
+    /// The same body, for another head.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        match self {
+            Self::Memory(bytes) => Self::Memory(bytes.clone()),
+            Self::Device(body) => Self::Device(body.again()),
         }
     }
 
@@ -221,29 +245,32 @@ const STORED_LIMITS: wire::Limits = wire::Limits {
 };
 
 /// First byte of a head in the store.
-const FORM: u8 = 1;
+const FORM: u8 = 2;
 const RESPONSE: u8 = b'R';
 const VARIANTS: u8 = b'V';
-/// Form, kind, and two moments (or a generation and nothing).
-const PREFIX_BYTES: usize = 2 + 8 + 8;
+/// Form, kind, two moments (or a generation and nothing), the purge epoch, bytes of the tags.
+const PREFIX_BYTES: usize = 2 + 8 + 8 + 8 + 4;
 
-/// The head of a response as it rests in the store.
+/// The head of a response as it rests in the store, with the text that it has in the end and the epoch up to which no
+/// purge mark names it.
 #[must_use]
-pub fn encode_response(times: Times, text: &[u8]) -> Vec<u8> {
-    encode(RESPONSE, times.requested_at.0, times.received_at.0, text)
+pub fn encode_response(head: &Head, text: &[u8], epoch: Epoch) -> Vec<u8> {
+    let times = head.stored.times_without_age();
+    encode(RESPONSE, [times.requested_at.0, times.received_at.0, epoch], &head.tags, text)
 }
 
 /// The note that a resource varies, as it rests in the store.
 #[must_use]
 pub fn encode_variants(variants: &Variants) -> Vec<u8> {
-    encode(VARIANTS, variants.generation, 0, variants.names.as_str().as_bytes())
+    encode(VARIANTS, [variants.generation, 0, 0], &[], variants.names.as_str().as_bytes())
 }
 
-fn encode(kind: u8, first: u64, second: u64, rest: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(PREFIX_BYTES + rest.len());
+fn encode(kind: u8, numbers: [u64; 3], tags: &[u8], rest: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(PREFIX_BYTES + tags.len() + rest.len());
     out.extend_from_slice(&[FORM, kind]);
-    out.extend_from_slice(&first.to_le_bytes());
-    out.extend_from_slice(&second.to_le_bytes());
+    numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+    out.extend_from_slice(&(tags.len() as u32).to_le_bytes());
+    out.extend_from_slice(tags);
     out.extend_from_slice(rest);
     out
 }
@@ -261,11 +288,17 @@ pub enum Decoded {
 pub fn decode(bytes: &[u8], policy: &Policy) -> Option<Decoded> {
     let (prefix, rest) = bytes.split_at_checked(PREFIX_BYTES)?;
     let number = |at: usize| prefix.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
-    let (first, second) = (number(2)?, number(10)?);
+    let (first, second, epoch) = (number(2)?, number(10)?, number(18)?);
+    let tags_len = u32::from_le_bytes(prefix.get(26..30)?.try_into().ok()?);
+    let (tags, rest) = rest.split_at_checked(tags_len as usize)?;
     match prefix {
         [FORM, RESPONSE, ..] => {
             let times = Times { requested_at: UnixSeconds(first), received_at: UnixSeconds(second) };
-            Head::from_text(rest, times, policy).map(Decoded::Response)
+            Some(Decoded::Response(Head {
+                tags: tags.into(),
+                epoch,
+                ..Head::from_text(rest, times, policy)?
+            }))
         }
         [FORM, VARIANTS, ..] => {
             let names = semantics::VaryNames::parse(std::str::from_utf8(rest).ok()?);
@@ -276,18 +309,19 @@ pub fn decode(bytes: &[u8], policy: &Policy) -> Option<Decoded> {
 }
 
 impl Head {
-    /// The head with this text, received at `times`.
+    /// The head with this text, received at `times`; without tags, of the first epoch.
     #[must_use]
     pub fn from_text(text: &[u8], times: Times, policy: &Policy) -> Option<Self> {
         let complete = [text, b"\r\n"].concat();
         let parsed = wire::parse::response(&complete, &STORED_LIMITS);
         let Ok(Parsed::Complete { head, .. }) = parsed else { return None };
-        Some(Self { stored: Stored::from_head(&head, times, policy), text: text.into() })
+        let stored = Stored::from_head(&head, times, policy);
+        Some(Self { stored, text: text.into(), tags: Box::default(), epoch: 0 })
     }
 }
 
 /// Writes the text of a head that is to be stored: everything end-to-end, the length where it is known, and a `Date`
-/// where the origin sent none (RFC 9110 §6.6.1).
+/// where the origin sent none (RFC 9110 §6.6.1). `left_out`: names of fields that clients are not to see.
 #[must_use]
 pub fn stored_text(
     status: u16,
@@ -295,10 +329,14 @@ pub fn stored_text(
     fields: &Fields<'_>,
     length: Option<u64>,
     received_at: u64,
+    left_out: &[String],
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     wire::write::status_line(&mut out, status, reason);
     for field in wire::fields::end_to_end(fields).filter(|field| !is_per_response(field.name)) {
+        if tags::is_carrier(field.name, left_out) {
+            continue;
+        }
         wire::write::field(&mut out, field.name, field.value);
     }
     if !fields.contains("date") {

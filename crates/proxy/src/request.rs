@@ -12,6 +12,7 @@ use wire::{Refusal, RequestHead, Version};
 use crate::connection::Client;
 use crate::object::Variants;
 use crate::origin::Endpoint;
+use crate::purge::target;
 use crate::settings::Mode;
 use crate::site;
 use crate::worker::{Shared, Worker};
@@ -116,6 +117,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn variant(&self, shared: &Shared, variants: &Variants) -> (Vec<u8>, KeyHash) {
         let mut key = self.key.clone();
+        key.push(target::VARIANT);
         key.extend_from_slice(&variants.generation.to_le_bytes());
         semantics::vary::secondary_key(&mut key, &variants.names, &self.head.fields);
         let hash = shared.cache.hash(&key);

@@ -15,7 +15,9 @@ use crate::exchange::{Exchange, Outcome};
 use crate::metrics::RequestResult;
 use crate::origin::OriginError;
 use crate::outbound::Outgoing;
+use crate::purge::tags;
 use crate::request::Denied;
+use crate::settings::Mode;
 use crate::worker::Worker;
 
 /// What the client's connection does after the response.
@@ -48,14 +50,23 @@ pub fn finish_head(
     out.extend_from_slice(b"\r\n");
 }
 
-/// The front of a response head that is passed on: everything end-to-end, `Via`, and the length if there is one.
+/// The front of a response head that is passed on: everything end-to-end but the fields called `left_out`, `Via`, and the
+/// length if there is one.
 #[must_use]
-pub fn relayed_head(worker: &Worker, response: &ResponseHead<'_>, outgoing: Outgoing) -> Vec<u8> {
+pub fn relayed_head(
+    worker: &Worker,
+    response: &ResponseHead<'_>,
+    outgoing: Outgoing,
+    left_out: &[String],
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     wire::write::status_line(&mut out, response.status, response.reason);
     // Without a body of its own the length in the head is the resource's, and goes through as it is.
     let keep_length = outgoing == Outgoing::None;
     for field in wire::fields::end_to_end(&response.fields) {
+        if tags::is_carrier(field.name, left_out) {
+            continue;
+        }
         if keep_length || !field.name.eq_ignore_ascii_case("content-length") {
             wire::write::field(&mut out, field.name, field.value);
         }
@@ -69,6 +80,13 @@ pub fn relayed_head(worker: &Worker, response: &ResponseHead<'_>, outgoing: Outg
     }
     write_via(&mut out, response.version, &worker.shared.pseudonym);
     out
+}
+
+/// Names of fields that are for us and not for clients: where we stand for the origin, those that carry tags.
+#[must_use]
+pub fn left_out(worker: &Worker, mode: Mode) -> &[String] {
+    let purge = &worker.shared.settings.purge;
+    if mode == Mode::Reverse && !purge.show_tags { &purge.tag_fields } else { &[] }
 }
 
 /// Appends our `Via` for a message received in `version` (RFC 9110 §7.6.3).

@@ -15,15 +15,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::access_log::AccessLog;
-use crate::admin::{
-    AdminError, AdminState, DeviceStatus, ListenerStatus, PurgeRequest, Purged, RequestCounts, Status,
-    StoreStatus,
-};
+use crate::admin::{AdminState, DeviceStatus, ListenerStatus, RequestCounts, Status, StoreStatus};
 use crate::cache::Cache;
 use crate::collapse::Collapse;
 use crate::disk::keep::{self, Keeper};
 use crate::disk::open::{OpenFailed, open};
+use crate::invalidate;
 use crate::metrics::{DeviceReading, Metrics, StoreReading};
+use crate::purge::{Purges, Unreadable};
 use crate::reload::{Reload, Reread};
 use crate::settings::{Listen, Settings};
 use crate::site::Sites;
@@ -110,12 +109,13 @@ pub fn run(
         bad_contents = report.bad_contents,
         "store open"
     );
+    let purges = read_purges(&disks.store, &keeper);
     let metrics = Metrics::new();
     let shared = Arc::new(Shared {
         wire_limits: worker::wire_limits(&settings),
         policy: semantics::Policy::default(),
         sites: Sites::new(settings.sites.clone()),
-        cache: Arc::new(Cache::new(Arc::clone(&disks.store), settings.memory.size)),
+        cache: Arc::new(Cache::new(Arc::clone(&disks.store), settings.memory.size, purges)),
         collapse: Collapse::new(),
         disks,
         metrics: Arc::clone(&metrics),
@@ -140,6 +140,17 @@ pub fn run(
     keeper.stop();
     log.close(Duration::from_secs(2));
     if panicked || failed.load(Ordering::Relaxed) { Err(RunError::Worker) } else { Ok(()) }
+}
+
+/// The purge marks that the store was given to keep. Where they cannot be read, what is stored may be purged.
+fn read_purges(store: &store::Store, keeper: &Keeper) -> Purges {
+    Purges::read(&store.note()).unwrap_or_else(|Unreadable| {
+        tracing::error!("the purge marks in the store are of another release: everything stored is given up");
+        let mut out = Outbox::new();
+        store.clear(&mut out);
+        keeper.errands().carry_out(out);
+        Purges::default()
+    })
 }
 
 type Listeners = Vec<(Listen, TcpListener)>;
@@ -255,6 +266,8 @@ fn observe(shared: &Arc<Shared>, log: &AccessLog) {
             index_bytes: stats.index_bytes,
             memory_bytes: of_store.cache.memory.bytes(),
             warm: of_store.disks.warm.usage(),
+            purge_marks: of_store.cache.purges.marks() as u64,
+            purged: of_store.cache.purges.purged(),
             checksum_failures: stats.bad,
             admitted_bytes: stats.admitted_bytes,
             written_bytes: stats.written_bytes,
@@ -283,19 +296,12 @@ fn admin_state(shared: &Arc<Shared>, keeper: &Keeper, told: &Started) -> Arc<Adm
         status: Box::new(move || status(&for_status, &listen)),
         purge: Box::new(move |asked| {
             let mut out = Outbox::new();
-            let purged = purge(&for_purge, &asked, &mut out);
+            let purged = invalidate::purge(&for_purge, &asked, &mut out);
             errands.carry_out(out);
-            Box::pin(async move { purged })
+            let shared = Arc::clone(&for_purge);
+            Box::pin(async move { invalidate::until_durable(&shared, &asked, purged?).await })
         }),
     })
-}
-
-fn purge(shared: &Shared, asked: &PurgeRequest, out: &mut Outbox) -> Result<Purged, AdminError> {
-    let PurgeRequest::Url(url) = asked;
-    let mut key = Vec::new();
-    semantics::key::write_key(&mut key, url.scheme, &url.authority, &url.path_and_query);
-    let purged = crate::invalidate::forget(shared, &key, out);
-    Ok(Purged { purged: u64::from(purged) })
 }
 
 fn status(shared: &Shared, listen: &[Listen]) -> Status {

@@ -137,6 +137,13 @@ impl Stored {
         }
     }
 
+    /// The response as it is when it was declared stale at `at`, whatever its origin had said: what may be done with
+    /// it from then on is what may be done with a stale one.
+    #[must_use]
+    pub fn stale_from(self, at: UnixSeconds) -> Self {
+        Self { lifetime: self.lifetime.min(self.age(at)), ..self }
+    }
+
     /// Whether the origin can be asked about it with a condition (RFC 9111 §4.3.1).
     #[must_use]
     pub fn has_validator(&self) -> bool {

@@ -174,7 +174,13 @@ impl Tidegate {
     /// Purges one URL through the admin interface.
     #[track_caller]
     pub fn purge(&self, url: &str) -> Response {
-        let body = json!({ "url": url }).to_string();
+        self.purge_as(&json!({ "url": url }))
+    }
+
+    /// Purges what this request says, through the admin interface.
+    #[track_caller]
+    pub fn purge_as(&self, request: &Value) -> Response {
+        let body = request.to_string();
         let ask = Ask::post("/api/v1/purge", body.as_bytes()).field("Content-Type", "application/json");
         self.admin(ask)
     }

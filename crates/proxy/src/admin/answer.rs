@@ -59,7 +59,7 @@ const fn status_of(error: &AdminError) -> StatusCode {
         AdminError::BadRequest(_) => StatusCode::BAD_REQUEST,
         AdminError::ForeignOrigin => StatusCode::FORBIDDEN,
         AdminError::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
-        AdminError::NotBuilt(_) => StatusCode::NOT_IMPLEMENTED,
+        AdminError::TooManyMarks(_) => StatusCode::INSUFFICIENT_STORAGE,
         AdminError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use crate::metrics::Metrics;
 
-pub use purge::{PurgeRequest, PurgeUrl, Purged};
+pub use purge::{PurgeRequest, PurgeUrl, Purged, What};
 pub use server::{AdminServer, serve};
 pub use status::{DeviceStatus, ListenerStatus, RequestCounts, Status, StoreStatus};
 
@@ -61,8 +61,8 @@ pub enum AdminError {
     ForeignOrigin,
     /// The `Host` field does not name this interface.
     ForeignHost,
-    /// Not built yet.
-    NotBuilt(&'static str),
+    /// As many purge marks as can be kept are there.
+    TooManyMarks(String),
     /// It was tried and failed.
     Failed(String),
 }
@@ -79,7 +79,7 @@ impl AdminError {
             Self::BadRequest(_) => "bad-request",
             Self::ForeignOrigin => "foreign-origin",
             Self::ForeignHost => "foreign-host",
-            Self::NotBuilt(_) => "not-built",
+            Self::TooManyMarks(_) => "too-many-marks",
             Self::Failed(_) => "failed",
         }
     }
@@ -94,12 +94,9 @@ impl fmt::Display for AdminError {
             Self::Method(allowed) => write!(f, "this path takes {allowed}"),
             Self::BodyTooLarge => write!(f, "a body may have {} bytes here", routes::BODY_BYTES),
             Self::BodyIncomplete => write!(f, "the body did not arrive"),
-            Self::BadRequest(why) | Self::Failed(why) => f.write_str(why),
+            Self::BadRequest(why) | Self::TooManyMarks(why) | Self::Failed(why) => f.write_str(why),
             Self::ForeignOrigin => write!(f, "web pages may not use the admin interface"),
             Self::ForeignHost => write!(f, "ask by IP address or as localhost"),
-            Self::NotBuilt(what) => {
-                write!(f, "{what} is not built yet; {{\"url\": \"http://...\"}} purges one URL")
-            }
         }
     }
 }

@@ -1,14 +1,33 @@
-//! What can be purged, and how it is asked for: `{"url": …}`, `{"prefix": …}`, `{"tag": …}` or `{"all": true}`.
+//! What can be purged, and how it is asked for: `{"url": …}`, `{"prefix": …}`, `{"tag": …}` or `{"all": true}`, with
+//! `"soft": true` to make it stale only, and `"durable": true` to be answered once no crash can undo it.
 
 use serde::{Deserialize, Serialize};
 
 use super::AdminError;
+use crate::purge::tags;
+
+/// A purge that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PurgeRequest {
+    /// What is to be purged.
+    pub what: What,
+    /// Whether it is to become stale instead of going away.
+    pub soft: bool,
+    /// Whether to answer only when no crash can undo it.
+    pub durable: bool,
+}
 
 /// What is to be purged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PurgeRequest {
+pub enum What {
     /// Every stored variant of one URL.
     Url(PurgeUrl),
+    /// Everything of one scheme and authority whose path and query begin like this URL's.
+    Prefix(PurgeUrl),
+    /// Every response with this tag.
+    Tag(Box<[u8]>),
+    /// Everything.
+    All,
 }
 
 /// A URL in the form in which cache keys are made.
@@ -25,8 +44,16 @@ pub struct PurgeUrl {
 /// What a purge did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Purged {
-    /// For a URL: 1 where something was stored under it (all variants go together), 0 where nothing was.
-    pub purged: u64,
+    /// For a URL: 1 where something was stored under it (all variants go together), 0 where nothing was. For everything:
+    /// how many objects were stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purged: Option<u64>,
+    /// For what becomes a mark: its number. How many responses it names shows when they are next asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<u64>,
+    /// Said where it was asked for: no crash undoes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durable: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -36,6 +63,8 @@ struct Body {
     prefix: Option<String>,
     tag: Option<String>,
     all: Option<bool>,
+    soft: bool,
+    durable: bool,
 }
 
 const FORM: &str = "a purge is a JSON object such as {\"url\": \"http://www.example.com/a\"}";
@@ -44,16 +73,25 @@ const FORM: &str = "a purge is a JSON object such as {\"url\": \"http://www.exam
 pub(super) fn read(body: &[u8]) -> Result<PurgeRequest, AdminError> {
     let body: Body =
         serde_json::from_slice(body).map_err(|error| AdminError::BadRequest(format!("{FORM}: {error}")))?;
-    match (body.url, body.prefix, body.tag, body.all) {
-        (Some(url), None, None, None) => PurgeUrl::parse(&url).map(PurgeRequest::Url),
-        (None, Some(_), None, None) => Err(AdminError::NotBuilt("purge by prefix")),
-        (None, None, Some(_), None) => Err(AdminError::NotBuilt("purge by tag")),
-        (None, None, None, Some(true)) => Err(AdminError::NotBuilt("purge of everything")),
-        _ => {
-            Err(AdminError::BadRequest(format!("exactly one of url, prefix, tag and all is needed: {FORM}")))
+    let Body { soft, durable, .. } = body;
+    let what = match (body.url, body.prefix, body.tag, body.all) {
+        (Some(url), None, None, None) => What::Url(PurgeUrl::parse(&url)?),
+        (None, Some(prefix), None, None) => What::Prefix(PurgeUrl::parse_prefix(&prefix)?),
+        (None, None, Some(tag), None) => {
+            let tag = tags::parse(&tag);
+            What::Tag(tag.map_err(|why| AdminError::BadRequest(format!("the tag {why}")))?)
         }
-    }
+        (None, None, None, Some(true)) => What::All,
+        _ => {
+            let why = format!("exactly one of url, prefix, tag and all is needed: {FORM}");
+            return Err(AdminError::BadRequest(why));
+        }
+    };
+    Ok(PurgeRequest { what, soft, durable })
 }
+
+/// Bytes of the longest URL that is taken.
+const URL_BYTES_MAX: usize = 8 * 1024;
 
 impl PurgeUrl {
     /// Reads an absolute `http` or `https` URL without user information and fragment.
@@ -64,7 +102,31 @@ impl PurgeUrl {
         Self::read(url).map_err(|why| AdminError::BadRequest(format!("the url {why}")))
     }
 
+    /// Reads the beginning of URLs: scheme and authority whole, and as much of path and query as is meant. Without a path
+    /// it is `/`, which is all of that authority.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], and for a `*` at the end.
+    pub fn parse_prefix(prefix: &str) -> Result<Self, AdminError> {
+        let read = match prefix.strip_suffix('*') {
+            Some(_) => Err("ends in *: leave that out, all that begins like it is meant anyway"),
+            None => Self::read(prefix),
+        };
+        read.map_err(|why| AdminError::BadRequest(format!("the prefix {why}")))
+    }
+
+    /// The cache key of the URL.
+    #[must_use]
+    pub fn key(&self) -> Vec<u8> {
+        let mut key = Vec::new();
+        semantics::key::write_key(&mut key, self.scheme, &self.authority, &self.path_and_query);
+        key
+    }
+
     fn read(url: &str) -> Result<Self, &'static str> {
+        if url.len() > URL_BYTES_MAX {
+            return Err("is longer than 8192 bytes");
+        }
         let (scheme, rest) = url.split_once("://").ok_or("does not begin with http:// or https://")?;
         let (scheme, own_port) = match scheme.to_ascii_lowercase().as_str() {
             "http" => ("http", 80),
@@ -149,11 +211,19 @@ mod tests {
 
     #[test]
     fn bodies_ask_for_exactly_one_thing() {
-        let rows: [(&[u8], &str); 9] = [
+        let rows: [(&[u8], &str); 17] = [
             (b"{\"url\":\"http://a/\"}", "ok"),
-            (b"{\"prefix\":\"http://a/\"}", "not-built"),
-            (b"{\"tag\":\"t\"}", "not-built"),
-            (b"{\"all\":true}", "not-built"),
+            (b"{\"prefix\":\"http://a/\"}", "ok"),
+            (b"{\"prefix\":\"http://a\",\"soft\":true}", "ok"),
+            (b"{\"prefix\":\"http://a/*\"}", "bad-request"),
+            (b"{\"prefix\":\"/a\"}", "bad-request"),
+            (b"{\"tag\":\"t\",\"durable\":true}", "ok"),
+            (b"{\"tag\":\"t u\"}", "bad-request"),
+            (b"{\"tag\":\"\"}", "bad-request"),
+            (b"{\"all\":true}", "ok"),
+            (b"{\"all\":true,\"soft\":true}", "ok"),
+            (b"{\"soft\":true}", "bad-request"),
+            (b"{\"url\":\"http://a/\",\"soft\":1}", "bad-request"),
             (b"{\"all\":false}", "bad-request"),
             (b"{}", "bad-request"),
             (b"{\"url\":\"http://a/\",\"all\":true}", "bad-request"),

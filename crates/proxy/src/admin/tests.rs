@@ -21,9 +21,14 @@ fn house() -> House {
         metrics,
         status: Box::new(|| Status { version: "9.9.9", workers: 2, ..Status::default() }),
         purge: Box::new(|request| {
-            let PurgeRequest::Url(url) = request;
-            let purged = u64::from(url.authority == "www.example.com");
-            Box::pin(async move { Ok(Purged { purged }) })
+            let purged = match request.what {
+                What::Url(url) => {
+                    Purged { purged: Some((url.authority == "www.example.com").into()), ..Purged::default() }
+                }
+                What::Prefix(_) | What::Tag(_) => Purged { mark: Some(7), ..Purged::default() },
+                What::All => return Box::pin(async { Err(AdminError::TooManyMarks("enough".into())) }),
+            };
+            Box::pin(async move { Ok(Purged { durable: request.durable.then_some(true), ..purged }) })
         }),
     };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -57,7 +62,14 @@ fn each_path_answers_its_method() {
         ("GET /api/v1/status", "", "200 OK", "\"version\":\"9.9.9\""),
         ("POST /api/v1/purge", "{\"url\":\"http://WWW.example.com/a\"}", "200 OK", "{\"purged\":1}\n"),
         ("POST /api/v1/purge", "{\"url\":\"http://other.example/a\"}", "200 OK", "{\"purged\":0}\n"),
-        ("POST /api/v1/purge", "{\"all\":true}", "501 ", "\"word\":\"not-built\""),
+        ("POST /api/v1/purge", "{\"tag\":\"t\"}", "200 OK", "{\"mark\":7}\n"),
+        (
+            "POST /api/v1/purge",
+            "{\"prefix\":\"http://a\",\"durable\":true}",
+            "200 OK",
+            "{\"mark\":7,\"durable\":true}\n",
+        ),
+        ("POST /api/v1/purge", "{\"all\":true}", "507 ", "\"word\":\"too-many-marks\""),
         ("POST /api/v1/purge", "{", "400 ", "\"word\":\"bad-request\""),
         ("GET /api/v1/purge", "", "405 ", "\r\nallow: POST\r\n"),
         ("DELETE /metrics", "", "405 ", "\r\nallow: GET, HEAD\r\n"),
@@ -87,7 +99,7 @@ fn a_body_has_a_bound() {
     let house = house();
     let longest = format!("{{\"tag\":\"{}\"}}", "x".repeat(routes::BODY_BYTES - 10));
     assert_eq!(longest.len(), routes::BODY_BYTES);
-    assert!(ask(&house, "POST /api/v1/purge", &longest).starts_with("HTTP/1.1 501 "));
+    assert!(ask(&house, "POST /api/v1/purge", &longest).contains("longer than 1024 bytes"));
     let too_long =
         format!("POST /api/v1/purge HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", 1_u64 << 40);
     let answer = say(house.server.address(), too_long.as_bytes());

@@ -17,6 +17,7 @@ use crate::hit::Serving;
 use crate::object::{self, Content, Head, Variants};
 use crate::origin::OriginError;
 use crate::origin::ask::Answer;
+use crate::purge::tags;
 use crate::request::Request;
 use crate::worker::Worker;
 
@@ -87,9 +88,12 @@ impl Arrived {
             (None, _) => None,
         };
         let received_at = times.received_at.0;
-        let text = object::stored_text(head.status, head.reason, &head.fields, length, received_at);
+        let (status, reason, left_out) = (head.status, head.reason, query.left_out);
+        let text = object::stored_text(status, reason, &head.fields, length, received_at, left_out);
+        let tags = tags::read(&head.fields, &shared.settings.purge.tag_fields);
+        let tags = tags.map_err(|tags::TooMany| NotStored::Declined("too-many-tags"))?;
         Ok(Self {
-            head: Head { stored, text: text.into() },
+            head: Head { stored, text: text.into(), tags, epoch: query.epoch },
             names: VaryNames::of(&head.fields),
             whole,
             used: head_len + body_len.unwrap_or(0),
@@ -127,8 +131,11 @@ fn keep(query: &Query<'_>, ticket: Ticket, mut answer: Answer, arrived: Arrived)
     let reusable = keep_alive && answer.request_sent;
     if let Some(payload) = whole {
         worker.metrics.user_copied(payload.len() as u64);
-        let unwanted = ticket.owner().is_some_and(fill::Owner::is_unwanted);
-        let response = keeper::keep_small(worker, &promised, payload, unwanted);
+        let is_unwanted = || ticket.owner().is_some_and(fill::Owner::is_unwanted);
+        let response = keeper::keep_small(worker, &promised, payload, is_unwanted());
+        if is_unwanted() {
+            keeper::drop_unwanted(worker, promised.hash);
+        }
         if reusable && answer.window.filled().is_empty() {
             worker.origins.give_back(answer.connection, Instant::now());
         }

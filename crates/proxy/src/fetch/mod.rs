@@ -34,8 +34,9 @@ use crate::lookup::{Found, Response};
 use crate::origin::OriginError;
 use crate::origin::ask::{Answer, Ask, ask};
 use crate::outbound::Outgoing;
+use crate::purge::Epoch;
 use crate::request::{Denied, Request};
-use crate::respond::Made;
+use crate::respond::{self, Made};
 use crate::stream;
 use crate::worker::Worker;
 use head::{Conditions, request_head};
@@ -81,6 +82,10 @@ struct Query<'q> {
     hash: KeyHash,
     /// Where to note who answered.
     origin: &'q Cell<Option<SocketAddr>>,
+    /// From before the origin is asked.
+    epoch: Epoch,
+    /// Names of fields that clients are not to see.
+    left_out: &'q [String],
 }
 
 /// Fetches for this client and for all who wait.
@@ -105,6 +110,8 @@ pub async fn lead(
         why,
         hash: found.hash,
         origin: &x.origin,
+        epoch: x.worker.shared.cache.purges.now(),
+        left_out: respond::left_out(x.worker, x.client.mode),
     };
     match settle(&query, ticket, stale.map(|s| s.0)).await {
         Settled::Ready(response, serving) => match hit::serve(x, &response, &serving).await {
@@ -151,6 +158,8 @@ pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
             why: Forward::Stale,
             hash,
             origin: &Cell::new(None),
+            epoch: worker.shared.cache.purges.now(),
+            left_out: respond::left_out(&worker, mode),
         };
         if let Settled::Failed(error) = settle(&query, ticket, Some(stale)).await {
             tracing::debug!(%error, "background validation failed; the stored response stays");

@@ -66,7 +66,8 @@ pub async fn pass(
     let mut persistence = x.persistence();
     let upload_cut = !answer.request_sent;
     persistence.keep &= outgoing != Outgoing::UntilClose && !upload_cut;
-    let mut text = respond::relayed_head(worker, &head, outgoing);
+    let left_out = respond::left_out(worker, x.client.mode);
+    let mut text = respond::relayed_head(worker, &head, outgoing, left_out);
     respond::finish_head(&mut text, &status, outgoing, persistence);
     let keep_alive = wire::framing::keep_alive(head.version, &head.fields) && answer.request_sent;
     let code = head.status;

@@ -12,12 +12,13 @@ use super::head::read_head;
 use super::judge::judge;
 use super::{Query, Settled, ask_origin, failed};
 use crate::collapse::Ticket;
-use crate::fill::keeper;
+use crate::fill::{Owner, keeper};
 use crate::hit::Serving;
 use crate::lookup::Response;
 use crate::object::{self, Head};
 use crate::origin::OriginError;
 use crate::origin::ask::Answer;
+use crate::purge::tags;
 use crate::worker::Worker;
 
 /// RFC 9111 §4.3.3.
@@ -36,6 +37,9 @@ pub(super) async fn validated(
     match meaning {
         Meaning::StillGood { response, head_len, keep_alive } => {
             give_back(worker, answer, head_len, keep_alive);
+            if ticket.owner().is_some_and(Owner::is_unwanted) {
+                keeper::drop_unwanted(worker, response.hash);
+            }
             let told = response.clone();
             ticket.end(|owner| owner.done(Some(told)));
             let serving = Serving::revalidated(query.why);
@@ -98,8 +102,14 @@ fn freshen(query: &Query<'_>, old: &Response, fresh: Freshened<'_>) -> Response 
     let length = old.body().map(object::Body::length);
     let received_at = stored.received_at.0;
     let reason = wire::write::reason(stored.status).as_bytes();
-    let text = object::stored_text(stored.status, reason, &fields, length, received_at);
-    let head = Arc::new(Head { stored, text: text.into() });
+    let text = object::stored_text(stored.status, reason, &fields, length, received_at, query.left_out);
+    let tags = match tags::read(&fields, &worker.shared.settings.purge.tag_fields) {
+        Ok(fresh) if !fresh.is_empty() => fresh,
+        _ => old.head.tags.clone(),
+    };
+    // Marks since either moment have not been compared with what is now.
+    let epoch = query.epoch.min(old.object.seen.epoch());
+    let head = Arc::new(Head { stored, text: text.into(), tags, epoch });
     match keep {
         Keep::Update => keeper::refresh(worker, old, &head),
         Keep::Leave(_) => keeper::with_head(old, head),

@@ -1,17 +1,20 @@
 //! Puts what is complete into the store: small responses at once, large ones extent by extent, new heads for old bodies.
 //!
-//! What must hold: a purge that came while a response was on its way wins, however the two interleave.
+//! What must hold: a purge that came while a response was on its way wins, however the two interleave. A mark is not set
+//! between the comparison with those that there are and the putting into the store (`Storing`).
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::{At, Declined, Outbox, WrittenExtent};
+use store::{At, Declined, KeyHash, Outbox, WrittenExtent};
 
 use super::Promised;
+use crate::cache::Cache;
 use crate::disk::Unserved;
 use crate::lookup::Response;
 use crate::object::{self, Body, Content, Head, Object, Variants};
+use crate::purge::Seen;
 use crate::request::Request;
 use crate::worker::Worker;
 
@@ -28,7 +31,8 @@ pub fn keep_small(worker: &Rc<Worker>, promised: &Promised, body: Box<[u8]>, unw
         false => None,
     };
     let content = Content::Response(Arc::clone(&promised.head), Body::Memory(body));
-    let object = Arc::new(Object { key: promised.key.clone(), content, place });
+    let seen = Seen::at(promised.head.epoch);
+    let object = Arc::new(Object { key: promised.key.clone(), content, place, seen });
     if !earned && !unwanted {
         // Not worth a device's bytes yet, but the memory tier may find that it is asked for again.
         cache.memory.put(promised.hash, Arc::clone(&object));
@@ -44,7 +48,8 @@ pub fn keep_small_text(
     body: &[u8],
 ) -> Option<store::Place> {
     let cache = &worker.shared.cache;
-    let head = object::encode_response(promised.head.stored.times_without_age(), text);
+    let storing = cache.purges.storing(&promised.key, &promised.head)?;
+    let head = object::encode_response(&promised.head, text, storing.epoch());
     let mut out = Outbox::new();
     let place = told(cache.store.put_inline(promised.hash, &promised.key, &head, body, &mut out));
     worker.disk.carry_out(out);
@@ -55,12 +60,20 @@ pub fn keep_small_text(
 
 /// Stores the record of a large response whose extents are on their devices.
 pub fn keep_large(worker: &Rc<Worker>, promised: &Promised, text: &[u8], extents: &[WrittenExtent]) {
-    let head = object::encode_response(promised.head.stored.times_without_age(), text);
+    let Cache { store, purges, .. } = &*worker.shared.cache;
+    let Some(storing) = purges.storing(&promised.key, &promised.head) else { return };
+    let head = object::encode_response(&promised.head, text, storing.epoch());
     let mut out = Outbox::new();
-    let store = &worker.shared.cache.store;
     told(store.put_extents(promised.hash, &promised.key, &head, extents, &mut out));
     worker.disk.carry_out(out);
     worker.shared.cache.memory.remove(promised.hash);
+}
+
+/// Takes out again what was kept although a purge of its URL came meanwhile.
+pub fn drop_unwanted(worker: &Rc<Worker>, hash: KeyHash) {
+    let mut out = Outbox::new();
+    worker.shared.cache.remove(hash, &mut out);
+    worker.disk.carry_out(out);
 }
 
 /// Notes which request fields the resource varies on.
@@ -70,7 +83,8 @@ pub fn note_variants(worker: &Rc<Worker>, request: &Request<'_>, variants: Varia
     let mut out = Outbox::new();
     let place = told(cache.store.put_inline(request.hash, &request.key, &head, &[], &mut out));
     worker.disk.carry_out(out);
-    let object = Object { key: request.key.clone().into(), content: Content::Variants(variants), place };
+    let content = Content::Variants(variants);
+    let object = Object { key: request.key.clone().into(), content, place, seen: Seen::default() };
     cache.memory.put(request.hash, Arc::new(object));
 }
 
@@ -88,7 +102,7 @@ pub fn refresh(worker: &Rc<Worker>, old: &Response, head: &Arc<Head>) -> Respons
 }
 
 async fn refresh_record(worker: &Rc<Worker>, fresh: &Response, place: store::Place) {
-    let store = &worker.shared.cache.store;
+    let Cache { store, purges, .. } = &*worker.shared.cache;
     let Some(found) = store.lookup(fresh.hash).filter(|found| found.place == place) else { return };
     let bytes: Bytes = match found.at {
         At::Buffered(bytes) => bytes,
@@ -102,7 +116,8 @@ async fn refresh_record(worker: &Rc<Worker>, fresh: &Response, place: store::Pla
         worker.shared.cache.bad(&worker.disk, fresh.hash, &place);
         return;
     }
-    let head = object::encode_response(fresh.head.stored.times_without_age(), &fresh.head.text);
+    let Some(storing) = purges.storing(record.key, &fresh.head) else { return };
+    let head = object::encode_response(&fresh.head, &fresh.head.text, storing.epoch());
     let mut out = Outbox::new();
     told(store.refresh(fresh.hash, &place, &record, &head, found.verified, &mut out));
     worker.disk.carry_out(out);
@@ -111,13 +126,10 @@ async fn refresh_record(worker: &Rc<Worker>, fresh: &Response, place: store::Pla
 /// The stored response with another head, for this request only.
 #[must_use]
 pub fn with_head(old: &Response, head: Arc<Head>) -> Response {
-    let body = match old.body() {
-        Some(Body::Memory(bytes)) => Body::Memory(bytes.clone()),
-        Some(Body::Device(body)) => Body::Device(body.again()),
-        None => Body::Memory(Box::default()),
-    };
+    let body = old.body().map_or_else(|| Body::Memory(Box::default()), Body::again);
     let content = Content::Response(Arc::clone(&head), body);
-    let object = Object { key: old.object.key.clone(), content, place: old.object.place };
+    let (key, place) = (old.object.key.clone(), old.object.place);
+    let object = Object { key, content, place, seen: Seen::at(head.epoch) };
     Response { hash: old.hash, object: Arc::new(object), head }
 }
 

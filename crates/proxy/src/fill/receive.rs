@@ -322,9 +322,7 @@ impl Filling {
             None => keeper::keep_large(&self.worker, &self.promised, &text, &self.extents),
         }
         if owner.is_unwanted() {
-            let mut out = store::Outbox::new();
-            self.worker.shared.cache.remove(self.promised.hash, &mut out);
-            self.worker.disk.carry_out(out);
+            keeper::drop_unwanted(&self.worker, self.promised.hash);
         }
     }
 

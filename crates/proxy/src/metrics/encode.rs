@@ -182,6 +182,18 @@ pub static METRICS: &[MetricInfo] = &[
         }),
     },
     MetricInfo {
+        name: "tidegate_store_purge_marks",
+        label: None,
+        help: "Purges by prefix, tag or of stale responses that stored objects are still compared with",
+        read: Read::Gauge(|s| s.store.purge_marks),
+    },
+    MetricInfo {
+        name: "tidegate_store_purged",
+        label: None,
+        help: "Objects taken out of the store because such a purge named them",
+        read: Read::Counter(|s| s.store.purged),
+    },
+    MetricInfo {
         name: "tidegate_index_bytes",
         label: None,
         help: "Bytes of memory taken by the store's index",

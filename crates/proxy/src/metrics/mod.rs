@@ -47,6 +47,10 @@ pub struct StoreReading {
     pub memory_bytes: u64,
     /// What is read past the page cache, and kept.
     pub warm: WarmUse,
+    /// Purge marks that are kept.
+    pub purge_marks: u64,
+    /// Objects taken out because a purge mark names them, since start.
+    pub purged: u64,
     /// Heads or bodies that did not match their checksum since start.
     pub checksum_failures: u64,
     /// Bytes of keys, heads and bodies that were stored since start.

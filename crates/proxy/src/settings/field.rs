@@ -39,6 +39,8 @@ pub(super) enum Field {
     Nets { at: fn(&mut Settings) -> &mut Vec<IpNet>, default: &'static [IpNet] },
     /// TCP ports.
     Ports { at: fn(&mut Settings) -> &mut Vec<u16>, default: &'static [u16] },
+    /// Field names.
+    Names { at: fn(&mut Settings) -> &mut Vec<String>, default: &'static [&'static str] },
 }
 
 /// A word and what choosing it does.
@@ -68,6 +70,7 @@ impl Field {
             Self::Target { at } => *at(s) = None,
             Self::Nets { at, default } => *at(s) = default.to_vec(),
             Self::Ports { at, default } => *at(s) = default.to_vec(),
+            Self::Names { at, default } => *at(s) = default.iter().map(|name| (*name).to_owned()).collect(),
         }
     }
 
@@ -101,6 +104,7 @@ impl Field {
             Self::Target { at } => target(given).ok_or_else(refused).map_err(one).map(|t| *at(s) = t),
             Self::Nets { at, .. } => self.each(name, given, net).map(|nets| *at(s) = nets),
             Self::Ports { at, .. } => self.each(name, given, port).map(|ports| *at(s) = ports),
+            Self::Names { at, .. } => self.each(name, given, field_name).map(|names| *at(s) = names),
         }
     }
 
@@ -142,6 +146,7 @@ impl Field {
             Self::Target { .. } => "a log target",
             Self::Nets { .. } => "a list of networks",
             Self::Ports { .. } => "a list of ports",
+            Self::Names { .. } => "a list of field names",
         }
     }
 
@@ -157,12 +162,14 @@ impl Field {
             Self::Target { .. } => "TARGET",
             Self::Nets { .. } => "NETS",
             Self::Ports { .. } => "PORTS",
+            Self::Names { .. } => "NAMES",
         }
     }
 
     const fn part_noun(&self) -> &'static str {
         match self {
             Self::Nets { .. } => "a network",
+            Self::Names { .. } => "a field name",
             _ => "a port",
         }
     }
@@ -186,6 +193,7 @@ impl Field {
             Self::Target { .. } => "\"stdout\", \"off\" or the path of a file".into(),
             Self::Nets { .. } => "networks or addresses: [\"10.0.0.0/8\", \"::1\"]".into(),
             Self::Ports { .. } => "numbers between 1 and 65535: [443, 8443]".into(),
+            Self::Names { .. } => "names of fields: [\"Cache-Tag\"], or [] for none".into(),
         }
     }
 
@@ -232,6 +240,7 @@ impl Field {
             Self::Target { at } => quoted(&show_target(at(s).as_ref())),
             Self::Nets { at, .. } => format!("[{}]", join(at(s), |net| quoted(&show_net(net)))),
             Self::Ports { at, .. } => format!("[{}]", join(at(s), u16::to_string)),
+            Self::Names { at, .. } => format!("[{}]", join(at(s), |name| quoted(name))),
         }
     }
 
@@ -259,6 +268,7 @@ impl Field {
             Self::Target { at } => at(to).clone_from(at(&mut from)),
             Self::Nets { at, .. } => at(to).clone_from(at(&mut from)),
             Self::Ports { at, .. } => at(to).clone_from(at(&mut from)),
+            Self::Names { at, .. } => at(to).clone_from(at(&mut from)),
         }
     }
 }
@@ -313,6 +323,10 @@ fn net(given: &Given<'_>) -> Option<IpNet> {
 
 fn port(given: &Given<'_>) -> Option<u16> {
     given.count().and_then(|n| u16::try_from(n).ok()).filter(|port| *port != 0)
+}
+
+fn field_name(given: &Given<'_>) -> Option<String> {
+    given.text().filter(|name| wire::fields::is_token(name.as_bytes())).map(str::to_owned)
 }
 
 fn show_target(target: Option<&LogTarget>) -> String {

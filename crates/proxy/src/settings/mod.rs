@@ -51,6 +51,8 @@ pub struct Settings {
     pub limits: Limits,
     /// How a cacheable response reaches the store.
     pub fill: Fill,
+    /// How stored responses are named for a purge.
+    pub purge: Purge,
     /// The access log.
     pub log: Log,
     /// Where the admin interface listens; `None` is off.
@@ -237,6 +239,15 @@ pub struct Limits {
 pub struct Fill {
     /// Whether a fill goes on when the client that caused it has left.
     pub finish_without_client: bool,
+}
+
+/// How stored responses are named for a purge.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Purge {
+    /// Response fields that carry tags.
+    pub tag_fields: Vec<String>,
+    /// Whether clients of reverse listeners see these fields.
+    pub show_tags: bool,
 }
 
 /// The access log.

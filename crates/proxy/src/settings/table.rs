@@ -249,6 +249,16 @@ pub static SETTINGS: &[Setting] = &[
         Field::Switch { at: |s| &mut s.fill.finish_without_client, default: true },
     ),
     setting(
+        "purge.tag_fields",
+        "Response fields whose words, separated by commas or spaces, are tags to purge by",
+        Field::Names { at: |s| &mut s.purge.tag_fields, default: &["Surrogate-Key", "Cache-Tag"] },
+    ),
+    setting(
+        "purge.show_tags",
+        "Whether clients of reverse listeners see the fields that carry tags; those of forward listeners do",
+        Field::Switch { at: |s| &mut s.purge.show_tags, default: false },
+    ),
+    setting(
         "log.access",
         "Where the access log goes",
         Field::Target { at: |s| &mut s.log.access },

@@ -37,6 +37,13 @@ impl Store {
         }
     }
 
+    /// Whether the newest version of the object is the one at `place`. Counts as no use.
+    pub fn is_at(&self, hash: KeyHash, place: &Place) -> bool {
+        let here = self.shared.location_of(place);
+        let now = self.shared.common.index.get(hash.into());
+        here.zip(now).is_some_and(|(here, now)| now.same_place(here))
+    }
+
     /// How to get the bytes of a place, or nothing where that life of the segment is over.
     pub fn at(&self, place: &Place) -> Option<At> {
         let lease = self.shared.device(place.device)?.info.lives.lease(*place)?;
