@@ -1,5 +1,7 @@
 //! The table against a naive twin: a list of all marks that were ever set, each compared by its plain meaning.
 
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 use semantics::UnixSeconds;
 
