@@ -28,6 +28,25 @@ pub struct Config {
     pub device_error_forgiven_after: Millis,
     /// Reads that recovery keeps under way on each device.
     pub recovery_depth: u32,
+    /// Reading what is stored in the background, to find damage.
+    pub scrub: ScrubConfig,
+}
+
+/// How scrubbing goes ([`crate::scrub`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScrubConfig {
+    /// Bytes read a second, over all devices; 0 turns it off.
+    pub bytes_per_second: u64,
+    /// From the beginning of one pass to that of the next at least.
+    pub pass_every: Millis,
+    /// A read that takes this long means that its device is busy with other work.
+    pub slow_read: Millis,
+}
+
+impl Default for ScrubConfig {
+    fn default() -> Self {
+        Self { bytes_per_second: 8 << 20, pass_every: 600_000, slow_read: 100 }
+    }
 }
 
 impl Default for Config {
@@ -44,6 +63,7 @@ impl Default for Config {
             device_errors_max: 16,
             device_error_forgiven_after: 60_000,
             recovery_depth: 32,
+            scrub: ScrubConfig::default(),
         }
     }
 }

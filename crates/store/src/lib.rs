@@ -31,6 +31,7 @@ mod log;
 mod placement;
 mod policy;
 pub mod recovery;
+pub mod scrub;
 #[cfg(test)]
 mod sim;
 pub mod stats;
@@ -42,7 +43,7 @@ pub mod types;
 
 pub use block::{BLOCK_BYTES, BlockBuf, Blocks};
 pub use checksum::{Crc32c, crc32c};
-pub use config::Config;
+pub use config::{Config, ScrubConfig};
 pub use disk::Corrupt;
 pub use disk::extent::{ExtentRef, Extents};
 pub use disk::record::{Body, Inline, Record};
@@ -52,6 +53,7 @@ pub use io::{Io, IoDone, IoError, IoId, IoResult, Outbox};
 pub use lease::Lease;
 pub use policy::Admission;
 pub use recovery::{DeviceToOpen, OpenError, Recovery, Report};
+pub use scrub::{Damage, Damaged};
 pub use stats::{DeviceStats, SegmentCounts, Stats};
 pub use store::{At, Blocked, Expected, Found, Reservation, Store, Terms, WrittenExtent};
 pub use table::{EXTENTS_MAX, Piece, Table};

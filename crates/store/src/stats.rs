@@ -19,7 +19,8 @@ pub struct Stats {
     pub written_bytes: u64,
     /// Bytes handed to devices and not yet acknowledged.
     pub in_flight_bytes: u64,
-    /// Records and bodies that were found damaged ([`crate::Store::note_bad`]).
+    /// Records, bodies and contents tables that were found damaged, by readers ([`crate::Store::note_bad`]) or by
+    /// scrubbing.
     pub bad: u64,
     /// Hot records that reclaim carried forward, and their bytes.
     pub carried: u64,
@@ -31,6 +32,10 @@ pub struct Stats {
     pub declined: [u64; Declined::ALL.len()],
     /// Checkpoints that were completed.
     pub checkpoints: u64,
+    /// Bytes that scrubbing has read since opening.
+    pub scrubbed_bytes: u64,
+    /// Passes of scrubbing over all that was sealed, since opening.
+    pub scrub_passes: u64,
     /// Each device, in the order of opening.
     pub devices: Vec<DeviceStats>,
 }

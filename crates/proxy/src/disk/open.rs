@@ -11,7 +11,7 @@ use store::foreign::DETECT_BYTES;
 use store::format::{FormatOptions, format};
 use store::{
     Admission, Config, DeviceId, DeviceToOpen, Geometry, Io, IoDone, IoError, IoId, IoResult, Outbox,
-    Recovery,
+    Recovery, ScrubConfig,
 };
 use sys::aligned::{AlignedBuffer, Reader};
 use sys::budget::BufferBudget;
@@ -217,7 +217,8 @@ fn recover(
         StoreAdmission::All => Admission::All,
     };
     let checkpoint_every = settings.checkpoint.as_millis() as u64;
-    let config = Config { checkpoint_every, admission, ..Config::default() };
+    let scrub = ScrubConfig { bytes_per_second: settings.scrub.unwrap_or(0), ..ScrubConfig::default() };
+    let config = Config { checkpoint_every, admission, scrub, ..Config::default() };
     let sizes: Vec<_> = devices.iter().map(|d| DeviceToOpen { bytes: d.size_bytes() }).collect();
     let by_path = |error: store::OpenError| OpenFailed::Store(with_paths(&error, paths));
     let mut recovery = Recovery::new(&sizes, config).map_err(by_path)?;

@@ -23,6 +23,8 @@ pub(super) enum Field {
     },
     /// Bytes.
     Size { at: fn(&mut Settings) -> &mut u64, bounds: RangeInclusive<u64>, default: u64 },
+    /// Bytes a second, or off.
+    Pace { at: fn(&mut Settings) -> &mut Option<u64>, bounds: RangeInclusive<u64>, default: u64 },
     /// A time span.
     Span { at: fn(&mut Settings) -> &mut Duration, bounds: RangeInclusive<Duration>, default: Duration },
     /// A fraction.
@@ -62,6 +64,7 @@ impl Field {
             Self::Count { set, default: CountDefault::Fixed(n), .. } => set(s, *n),
             Self::Count { set, default: CountDefault::PerCpu, .. } => set(s, environment.cpus.max(1) as u64),
             Self::Size { at, default, .. } => *at(s) = *default,
+            Self::Pace { at, default, .. } => *at(s) = Some(*default),
             Self::Span { at, default, .. } => *at(s) = *default,
             Self::Share { at, default } => *at(s) = *default,
             Self::Switch { at, default } => *at(s) = *default,
@@ -86,6 +89,10 @@ impl Field {
             Self::Size { at, bounds, .. } => {
                 let bytes = size(given).ok_or_else(refused).map_err(one)?;
                 within(bounds.contains(&bytes)).map(|()| *at(s) = bytes)
+            }
+            Self::Pace { at, bounds, .. } => {
+                let pace = pace(given).ok_or_else(refused).map_err(one)?;
+                within(pace.is_none_or(|bytes| bounds.contains(&bytes))).map(|()| *at(s) = pace)
             }
             Self::Span { at, bounds, .. } => {
                 let span = given.text().and_then(units::parse_duration).ok_or_else(refused).map_err(one)?;
@@ -138,6 +145,7 @@ impl Field {
         match self {
             Self::Count { .. } => "a whole number",
             Self::Size { .. } => "a size",
+            Self::Pace { .. } => "a size a second",
             Self::Span { .. } => "a duration",
             Self::Share { .. } => "a share",
             Self::Switch { .. } => "a switch",
@@ -154,7 +162,7 @@ impl Field {
     pub(super) const fn value_name(&self) -> &'static str {
         match self {
             Self::Count { .. } | Self::Share { .. } => "N",
-            Self::Size { .. } => "SIZE",
+            Self::Size { .. } | Self::Pace { .. } => "SIZE",
             Self::Span { .. } => "DURATION",
             Self::Switch { .. } => "BOOL",
             Self::Word { .. } => "WORD",
@@ -181,6 +189,7 @@ impl Field {
                 format!("a whole number without quotes, {}", self.bounds().unwrap_or_default())
             }
             Self::Size { .. } => units::SIZE_FORMS.into(),
+            Self::Pace { .. } => format!("{}, for each second, or \"off\"", units::SIZE_FORMS),
             Self::Span { .. } => units::DURATION_FORMS.into(),
             Self::Share { .. } => "a number between 0 and 1, such as 0.75".into(),
             Self::Switch { .. } => "true or false, without quotes".into(),
@@ -202,6 +211,7 @@ impl Field {
         let kind = match self {
             Self::Count { .. } => "number",
             Self::Size { .. } => "size",
+            Self::Pace { .. } => "`\"off\"` or size",
             Self::Span { .. } => "duration",
             Self::Share { .. } => "number",
             _ => return self.forms(),
@@ -214,7 +224,7 @@ impl Field {
         let between = |low: String, high: String| Some(format!("between {low} and {high}"));
         match self {
             Self::Count { bounds, .. } => between(bounds.start().to_string(), bounds.end().to_string()),
-            Self::Size { bounds, .. } => {
+            Self::Size { bounds, .. } | Self::Pace { bounds, .. } => {
                 between(units::show_size(*bounds.start()), units::show_size(*bounds.end()))
             }
             Self::Span { bounds, .. } => {
@@ -232,6 +242,7 @@ impl Field {
         match self {
             Self::Count { get, .. } => get(s).to_string(),
             Self::Size { at, .. } => quoted(&units::show_size(*at(s))),
+            Self::Pace { at, .. } => quoted(&at(s).map_or_else(|| "off".into(), units::show_size)),
             Self::Span { at, .. } => quoted(&units::show_duration(*at(s))),
             Self::Share { at, .. } => at(s).to_string(),
             Self::Switch { at, .. } => at(s).to_string(),
@@ -260,6 +271,7 @@ impl Field {
         match self {
             Self::Count { get, set, .. } => set(to, get(&from)),
             Self::Size { at, .. } => *at(to) = *at(&mut from),
+            Self::Pace { at, .. } => *at(to) = *at(&mut from),
             Self::Span { at, .. } => *at(to) = *at(&mut from),
             Self::Share { at, .. } => *at(to) = *at(&mut from),
             Self::Switch { at, .. } => *at(to) = *at(&mut from),
@@ -280,6 +292,11 @@ fn one(wrong: Wrong) -> Vec<Wrong> {
 /// Bytes: a number with a unit, or a bare number.
 pub(super) fn size(given: &Given<'_>) -> Option<u64> {
     given.text().map_or_else(|| given.count(), units::parse_size)
+}
+
+/// Bytes a second; `None` is off.
+fn pace(given: &Given<'_>) -> Option<Option<u64>> {
+    if given.text() == Some("off") { Some(None) } else { size(given).map(Some) }
 }
 
 fn share(given: &Given<'_>) -> Option<f64> {

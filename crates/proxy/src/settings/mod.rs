@@ -153,6 +153,8 @@ pub struct StoreSettings {
     pub device_timeout: Duration,
     /// Bytes of memory for bodies that are read past the page cache, and with [`StoreIo::Direct`] kept there.
     pub warm: u64,
+    /// Bytes a second that are read again in the background to find damage; `None` is off.
+    pub scrub: Option<u64>,
 }
 
 /// One device of the store.

@@ -222,6 +222,12 @@ pub static SETTINGS: &[Setting] = &[
         Field::Size { at: |s| &mut s.store.warm, bounds: 8 * MIB..=TIB, default: 256 * MIB },
     )
     .at_start(),
+    setting(
+        "store.scrub",
+        "How fast stored bytes are read again in the background, a second and over all devices, to find damage before a request does; waits while devices are busy",
+        Field::Pace { at: |s| &mut s.store.scrub, bounds: 64 * KIB..=16 * GIB, default: 8 * MIB },
+    )
+    .at_start(),
     timeout!(client_head, secs(10), "From the first byte of a request head to its last, then 408"),
     timeout!(client_body, secs(30), "Idle time inside a request body"),
     timeout!(client_send, secs(60), "Idle time while a client does not take what is sent to it"),

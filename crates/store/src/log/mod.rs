@@ -416,6 +416,21 @@ impl Log {
         }
     }
 
+    /// The oldest sealed segment begun after life `after`, once all of it is on the device.
+    pub(crate) fn next_sealed(&self, after: u64) -> Option<(u32, Sealed)> {
+        self.sealed.iter().find_map(|&segment| match self.states[segment as usize] {
+            State::Sealed(sealed) if sealed.sequence > after && self.device.lives.is_settled(segment) => {
+                Some((segment, sealed))
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether a segment is being taken back.
+    pub(crate) fn is_reclaiming(&self) -> bool {
+        self.victim.is_some()
+    }
+
     /// Requests of writes under way.
     pub(crate) fn writes_under_way(&self) -> impl Iterator<Item = IoId> {
         self.writes.keys().copied()

@@ -190,6 +190,12 @@ impl Disk {
         self.seen.clone_from(&self.durable);
     }
 
+    /// Changes one bit, at once and for good.
+    pub(super) fn flip(&mut self, at: u64, bit: u32) {
+        self.seen[at as usize] ^= 1 << bit;
+        self.durable[at as usize] ^= 1 << bit;
+    }
+
     fn settle(&mut self, write: &Unsynced, fate: Fate, rng: &mut Rng) {
         let share = match fate {
             Fate::Chance => rng.below(3),

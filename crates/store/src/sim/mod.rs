@@ -7,11 +7,12 @@
 //! What may go wrong is written down in [`world`]. A failing seed prints the command that replays it;
 //! `TIDEGATE_SEED` picks one seed, `TIDEGATE_SEEDS` how many of each theme are run.
 //!
-//! Reading order: [`twin`], [`disk`], [`world`], this file, [`write`], [`read`], [`restart`].
+//! Reading order: [`twin`], [`disk`], [`world`], this file, [`write`], [`read`], [`restart`], [`scrub`].
 
 mod disk;
 mod read;
 mod restart;
+mod scrub;
 mod tests;
 mod twin;
 mod world;
@@ -98,6 +99,7 @@ fn config() -> Config {
         in_flight_bytes_max: 256 << 10,
         device_errors_max: 4,
         recovery_depth: 3,
+        scrub: ScrubConfig { bytes_per_second: 4 << 20, pass_every: 300, slow_read: 1000 },
         ..Config::default()
     }
 }
@@ -135,6 +137,7 @@ impl Sim {
                 break;
             }
         }
+        self.expect_no_false_alarm();
         self.crash();
     }
 

@@ -225,6 +225,11 @@ impl World {
         self.disks[self.present[device.at()]].see(offset, len).to_vec()
     }
 
+    /// Changes one bit, at once and for good.
+    pub(super) fn flip(&mut self, device: DeviceIndex, at: u64, bit: u32) {
+        self.disk(device).flip(at, bit);
+    }
+
     /// Whether a stray write has left its trace there since the last start.
     pub(super) fn is_wrong(&self, device: DeviceIndex, offset: u64, len: u32) -> bool {
         self.disks[self.present[device.at()]].is_wrong(offset, len as usize)

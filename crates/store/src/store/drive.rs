@@ -12,6 +12,9 @@ impl Store {
     /// Takes the outcome of a request.
     pub fn complete(&self, id: IoId, result: IoResult, out: &mut Outbox) {
         let shared = &self.shared;
+        if shared.scrub_complete(id, &result, out) {
+            return;
+        }
         let Some(device) = shared.device(id.device()) else { return };
         let failed = result.is_err();
         let outcome = device.log.lock().complete(id, result, out);
@@ -49,7 +52,7 @@ impl Store {
         self.shared.device(device).is_none_or(|device| device.info.is_retired())
     }
 
-    /// Does what is due: checkpoints, reclaim. To be called a few times a second at least.
+    /// Does what is due: checkpoints, reclaim, scrubbing. To be called a few times a second at least.
     pub fn tick(&self, now: Millis, out: &mut Outbox) {
         let shared = &self.shared;
         let before = shared.common.now.swap(now, Relaxed);
@@ -60,6 +63,7 @@ impl Store {
             device.log.lock().upkeep(out);
         }
         shared.checkpoint_if_due(now, out);
+        shared.scrub_tick(now, out);
     }
 
     /// Begins a clean stop: nothing is stored any more, everything stored is flushed and checkpointed.
@@ -74,6 +78,7 @@ impl Store {
         let at_rest = |log: &log::Log| log.is_quiet() && !log.dirty;
         self.shared.closed.load(Relaxed)
             && self.shared.checkpoint.lock().is_idle()
+            && self.shared.scrub.is_idle()
             && self
                 .shared
                 .devices
@@ -99,6 +104,8 @@ impl Store {
             evicted: common.evicted.load(Relaxed),
             declined: std::array::from_fn(|why| common.declined[why].load(Relaxed)),
             checkpoints: common.checkpoint_done.load(SeqCst),
+            scrubbed_bytes: self.shared.scrub.bytes.load(Relaxed),
+            scrub_passes: self.shared.scrub.passes.load(Relaxed),
             devices,
         }
     }

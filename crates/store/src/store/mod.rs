@@ -13,6 +13,7 @@ mod drive;
 mod note;
 mod read;
 mod reservation;
+mod scrub;
 mod write;
 
 pub use reservation::{Reservation, WrittenExtent};
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     devices: Box<[Device]>,
     checkpoint: Mutex<Checkpointer>,
     note: Mutex<bytes::Bytes>,
+    scrub: scrub::Scrubber,
     closed: AtomicBool,
 }
 
@@ -93,6 +95,7 @@ impl Store {
     ) -> Self {
         let devices = devices.into_boxed_slice();
         let checkpoint = Mutex::new(checkpointer);
+        let scrub = scrub::Scrubber::new(common.config.scrub, devices.len());
         Self {
             shared: Arc::new(Shared {
                 common,
@@ -100,6 +103,7 @@ impl Store {
                 devices,
                 checkpoint,
                 note: Mutex::new(note),
+                scrub,
                 closed: AtomicBool::new(false),
             }),
         }

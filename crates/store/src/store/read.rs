@@ -46,8 +46,7 @@ impl Store {
 
     /// How to get the bytes of a place, or nothing where that life of the segment is over.
     pub fn at(&self, place: &Place) -> Option<At> {
-        let lease = self.shared.device(place.device)?.info.lives.lease(*place)?;
-        self.shared.at(lease)
+        self.shared.find(place)
     }
 
     /// Whether that life of the segment goes on.
@@ -71,14 +70,7 @@ impl Store {
     /// The place of an extent, or nothing for a hole and where its device is not here. Whether it is still alive is for
     /// [`Store::at`] to say.
     pub fn extent_place(&self, extent: &ExtentRef) -> Option<Place> {
-        let info = self.shared.devices.iter().map(|device| &device.info);
-        let info = info.into_iter().find(|info| info.id.short() == extent.device)?;
-        let end = u64::from(extent.offset) + u64::from(extent.len);
-        let inside = !extent.is_hole()
-            && extent.segment <= info.geometry.segments()
-            && end <= u64::from(info.geometry.segment_bytes());
-        let &ExtentRef { segment, sequence, offset, len, .. } = extent;
-        inside.then_some(Place { device: info.index, segment, sequence, offset, len })
+        self.shared.extent_place(extent)
     }
 
     /// Decodes the record that was read from `place`, and refuses one that does not belong there.
@@ -98,11 +90,7 @@ impl Store {
     /// logged: the damage may be gone at the next start, when the object may have been removed meanwhile.)
     pub fn note_bad(&self, hash: KeyHash, place: &Place, out: &mut Outbox) {
         self.shared.common.bad.fetch_add(1, Relaxed);
-        let Some(device) = self.shared.device(place.device) else { return };
-        let mut log = device.log.lock();
-        if self.shared.take_out(hash.into(), place) {
-            log.mark(EntryKind::Tombstone, Some(hash.into()), out);
-        }
+        self.shared.remove_damaged(hash.into(), place, out);
     }
 
     /// An extent was found damaged whose object stays, with a hole in that place.
@@ -130,6 +118,33 @@ impl Store {
 }
 
 impl Shared {
+    pub(super) fn extent_place(&self, extent: &ExtentRef) -> Option<Place> {
+        let info = self.devices.iter().map(|device| &device.info);
+        let info = info.into_iter().find(|info| info.id.short() == extent.device)?;
+        let end = u64::from(extent.offset) + u64::from(extent.len);
+        let inside = !extent.is_hole()
+            && extent.segment <= info.geometry.segments()
+            && end <= u64::from(info.geometry.segment_bytes());
+        let &ExtentRef { segment, sequence, offset, len, .. } = extent;
+        inside.then_some(Place { device: info.index, segment, sequence, offset, len })
+    }
+
+    pub(super) fn find(&self, place: &Place) -> Option<At> {
+        let lease = self.device(place.device)?.info.lives.lease(*place)?;
+        self.at(lease)
+    }
+
+    /// Takes an object out whose record or body is damaged, with a tombstone; says whether it was still at `place`.
+    pub(super) fn remove_damaged(&self, of: Fingerprint, place: &Place, out: &mut Outbox) -> bool {
+        let Some(device) = self.device(place.device) else { return false };
+        let mut log = device.log.lock();
+        let removed = self.take_out(of, place);
+        if removed {
+            log.mark(EntryKind::Tombstone, Some(of), out);
+        }
+        removed
+    }
+
     /// Bytes from the buffer, or the lease where there are none: then they are on the device.
     fn at(&self, lease: Lease) -> Option<At> {
         let place = lease.place();

@@ -1,0 +1,130 @@
+//! Scrubbing in the simulator. It runs in every theme, at a pace that gets it round several times a run; here is what
+//! it must find, and what it must leave alone.
+#![cfg(test)]
+
+use super::*;
+
+/// A stored object and the bytes of it that a checksum covers: ranges of devices.
+#[derive(Debug)]
+struct Stored {
+    key: u64,
+    place: Place,
+    covered: Vec<(DeviceIndex, u64, u64)>,
+}
+
+impl Sim {
+    /// What nobody damaged is not taken for damaged.
+    pub(super) fn expect_no_false_alarm(&mut self) {
+        let Faults { errors, rot, astray, .. } = self.faults;
+        if !(errors || rot || astray) {
+            assert_eq!(self.store.stats().bad, 0, "seed {}: a false alarm", self.seed);
+            assert_eq!(self.store.take_damage(), [], "seed {}", self.seed);
+        }
+    }
+
+    fn stored(&self, key: u64) -> Option<Stored> {
+        let Found { place, at, .. } = self.store.lookup(key_hash(key))?;
+        let At::Device(lease) = at else { return None };
+        let start = self.store.device_offset(&place).unwrap();
+        let bytes = self.world.see(place.device, start, lease.place().len);
+        let record = self.store.record(&place, &bytes).unwrap();
+        let fixed = 96 + record.key.len() as u64 + record.head.len() as u64;
+        let mut covered = vec![(place.device, start, fixed)];
+        match record.body() {
+            Body::Inline(inline) => covered.push((place.device, start + fixed, inline.bytes.len() as u64)),
+            Body::Extents(table) => {
+                covered.push((place.device, start + fixed, 32 * table.iter().len() as u64));
+                for extent in table.iter() {
+                    let place = self.store.extent_place(&extent)?;
+                    self.store.at(&place)?;
+                    covered.push((
+                        place.device,
+                        self.store.device_offset(&place).unwrap(),
+                        extent.len.into(),
+                    ));
+                }
+            }
+        }
+        covered.retain(|(_, _, len)| *len > 0);
+        Some(Stored { key, place, covered })
+    }
+
+    /// Flips one bit of an object; returns where.
+    fn damage(&mut self, stored: &Stored) -> (DeviceIndex, u64) {
+        let (device, start, len) = stored.covered[self.rng.below(stored.covered.len() as u64) as usize];
+        let (at, bit) = (start + self.rng.below(len), self.rng.below(8) as u32);
+        self.world.flip(device, at, bit);
+        (device, at)
+    }
+
+    /// Lets time pass, and nothing else happen, until scrubbing has begun and ended a pass.
+    fn scrub_once(&mut self) {
+        let passes = self.store.stats().scrub_passes;
+        for _ in 0..5000 {
+            self.tick();
+            self.world.devices().into_iter().for_each(|device| self.complete_on(device));
+            if self.store.stats().scrub_passes >= passes + 2 {
+                return;
+            }
+        }
+        panic!("seed {}: scrubbing does not come round", self.seed);
+    }
+
+    fn is_still_at(&self, stored: &Stored) -> bool {
+        self.store.lookup(key_hash(stored.key)).is_some_and(|found| found.place == stored.place)
+    }
+}
+
+#[test]
+fn damage_is_found_where_it_is_and_nowhere_else() {
+    let (mut flipped, mut told) = (0, 0);
+    for seed in 0..60 {
+        let mut sim = Sim::new(seed, Faults::default());
+        sim.run(300);
+        let all: Vec<Stored> = (0..KEYS).filter_map(|key| sim.stored(key)).collect();
+        let (bad, good): (Vec<Stored>, Vec<Stored>) = all.into_iter().partition(|_| sim.rng.one_in(4));
+        let places: Vec<(DeviceIndex, u64)> = bad.iter().map(|stored| sim.damage(stored)).collect();
+        sim.scrub_once();
+        for damage in sim.store.take_damage() {
+            let here = |&(device, at): &(DeviceIndex, u64)| {
+                device == damage.device
+                    && (damage.offset..damage.offset + u64::from(damage.len)).contains(&at)
+            };
+            assert!(places.iter().any(here), "seed {seed}: {damage:?}");
+            told += 1;
+        }
+        // Reclaim, which goes on, may have taken some and carried others.
+        assert!(bad.iter().all(|stored| !sim.is_still_at(stored)), "seed {seed}: damage was passed over");
+        for stored in good {
+            // Reclaim may also have taken extents: then its next reader forgets it.
+            let whole = sim.is_still_at(&stored) && sim.stored(stored.key).is_some();
+            assert!(!whole || sim.serves(stored.key), "seed {seed}: {stored:?} is lost");
+        }
+        flipped += bad.len();
+        sim.stop();
+        sim.store = restart::open(&mut sim.world).unwrap();
+        assert!(bad.iter().all(|stored| !sim.is_still_at(stored)), "seed {seed}: damage is back");
+    }
+    assert!(told * 10 > flipped * 9, "{told} of {flipped} were told");
+}
+
+/// A good pass vouches for what a start has found: first reads need no check of their own then.
+#[test]
+fn a_pass_verifies_what_a_start_has_found() {
+    let mut verified = 0;
+    for seed in 0..20 {
+        let mut sim = Sim::new(seed, Faults::default());
+        sim.run(300);
+        sim.stop();
+        sim.store = restart::open(&mut sim.world).unwrap();
+        let found: Vec<Stored> = (0..KEYS).filter_map(|key| sim.stored(key)).collect();
+        let is_verified =
+            |sim: &Sim, key| sim.store.lookup(key_hash(key)).is_some_and(|found| found.verified);
+        assert!(!found.iter().any(|stored| is_verified(&sim, stored.key)), "seed {seed}");
+        sim.scrub_once();
+        let left: Vec<&Stored> = found.iter().filter(|stored| sim.is_still_at(stored)).collect();
+        assert!(left.iter().all(|stored| is_verified(&sim, stored.key)), "seed {seed}");
+        verified += left.len();
+    }
+    assert!(verified > 100, "the test looks at too little: {verified}");
+}

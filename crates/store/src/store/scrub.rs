@@ -1,0 +1,291 @@
+//! The store's side of scrubbing ([`crate::scrub`]): which segment is next, what the index says of a record, and what
+//! is done about damage.
+//!
+//! Order of locks: the scrubber, then as everywhere (log, index shard).
+
+use super::{At, Device, Shared, Store};
+use crate::disk::segment::{Entry, EntryKind};
+use crate::fingerprint::Fingerprint;
+use crate::log::{Failure, Sealed};
+use crate::scrub::{BodyCheck, Damage, Damaged, Judged, Reading, Scrub, Step, group, read_contents};
+use crate::*;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// No read is awaited.
+const NONE: u64 = u64::MAX;
+
+/// Share of [`Config::in_flight_bytes_max`] above which the devices are busy with writes.
+const BUSY_SHARE: u64 = 16;
+
+/// The scrubber, and what others may know of it without its lock.
+#[derive(Debug)]
+pub(super) struct Scrubber {
+    machine: Mutex<Scrub>,
+    /// The read that it waits for.
+    awaited: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) passes: AtomicU64,
+}
+
+impl Scrubber {
+    pub(super) fn new(config: ScrubConfig, devices: usize) -> Self {
+        Self {
+            machine: Mutex::new(Scrub::new(config, devices)),
+            awaited: AtomicU64::new(NONE),
+            bytes: AtomicU64::new(0),
+            passes: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether no read is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.awaited.load(SeqCst) == NONE
+    }
+}
+
+impl Store {
+    /// What scrubbing has found since the last call. The objects have left the index; whoever keeps copies that
+    /// refer to bytes of theirs (by [`Damage::hash`]) must drop these too.
+    pub fn take_damage(&self) -> Vec<Damage> {
+        self.shared.scrub.machine.lock().take_found()
+    }
+}
+
+impl Shared {
+    /// Lets the scrubber go on.
+    pub(super) fn scrub_tick(&self, now: Millis, out: &mut Outbox) {
+        let mut scrub = self.scrub.machine.lock();
+        scrub.advance(now);
+        let from = scrub.reads_from().and_then(|device| self.device(device));
+        if from.is_some_and(|device| device.info.is_retired()) {
+            scrub.abandon();
+            self.scrub.awaited.store(NONE, SeqCst);
+        }
+        self.scrub_on(&mut scrub, out);
+    }
+
+    /// Takes the outcome of a request, if it was the scrubber's.
+    pub(super) fn scrub_complete(&self, id: IoId, result: &IoResult, out: &mut Outbox) -> bool {
+        // Without the lock: almost all requests are others', and judging holds it for as long as a checksum takes.
+        if self.scrub.awaited.compare_exchange(id.number(), NONE, SeqCst, SeqCst).is_err() {
+            return false;
+        }
+        let mut scrub = self.scrub.machine.lock();
+        let Some(Reading { step, lease, .. }) = scrub.end(id) else { return true };
+        match result {
+            Ok(IoDone::Read(bytes)) => self.judge(&mut scrub, step, bytes, out),
+            Ok(_) | Err(_) => self.unreadable(&mut scrub, step, &lease, out),
+        }
+        drop(lease);
+        self.scrub_on(&mut scrub, out);
+        true
+    }
+
+    /// Goes from step to step until a read is under way or nothing is due.
+    fn scrub_on(&self, scrub: &mut Scrub, out: &mut Outbox) {
+        while scrub.is_due() && !self.has_better_to_do() {
+            let Some(step) = scrub.todo.pop().or_else(|| self.next_segment(scrub)) else { return };
+            self.take_step(scrub, step, out);
+        }
+    }
+
+    /// Whether the devices are wanted by others: a stop, reclaim, or writes that pile up.
+    fn has_better_to_do(&self) -> bool {
+        let in_flight = self.common.in_flight_bytes.load(Relaxed);
+        self.closed.load(Relaxed)
+            || in_flight > self.common.config.in_flight_bytes_max / BUSY_SHARE
+            || self.devices.iter().any(|device| device.log.lock().is_reclaiming())
+    }
+
+    /// The next segment of the device whose turn it is; ends the pass where there is none on any.
+    fn next_segment(&self, scrub: &mut Scrub) -> Option<Step> {
+        for _ in 0..self.devices.len() {
+            let at = scrub.turn % self.devices.len();
+            scrub.turn = at + 1;
+            let device = &self.devices[at];
+            if let Some((segment, sealed)) = device.log.lock().next_sealed(scrub.reached[at]) {
+                scrub.reached[at] = sealed.sequence;
+                return Some(Step::Contents(contents_place(device, segment, sealed)));
+            }
+        }
+        if scrub.end_pass() {
+            self.scrub.passes.fetch_add(1, Relaxed);
+        }
+        None
+    }
+
+    /// Asks for the read that a step needs; a step that became superfluous is dropped.
+    fn take_step(&self, scrub: &mut Scrub, step: Step, out: &mut Outbox) {
+        match step {
+            Step::Contents(place) => self.read_for(scrub, step, place, out),
+            Step::Records { place, mut entries } => {
+                entries.retain(|entry| self.is_current(&place, entry));
+                if !entries.is_empty() {
+                    self.read_for(scrub, Step::Records { place, entries }, place, out);
+                }
+            }
+            Step::Body(body) => self.read_body(scrub, body, out),
+        }
+    }
+
+    /// Reads `place`, unless that life is over.
+    fn read_for(&self, scrub: &mut Scrub, step: Step, place: Place, out: &mut Outbox) {
+        let Some(device) = self.device(place.device) else { return };
+        let Some(lease) = device.info.lives.lease(place) else { return };
+        let id = device.info.new_io();
+        let offset = place.device_offset(&device.info.geometry);
+        scrub.begin(id, step, lease, place.len);
+        self.scrub.awaited.store(id.number(), SeqCst);
+        self.scrub.bytes.fetch_add(place.len.into(), Relaxed);
+        out.push(Io::Read { id, device: place.device, offset, len: place.len });
+    }
+
+    /// Reads on in a body. An extent that is gone is its reader's to notice, and one that has not reached its device
+    /// was written by this process.
+    fn read_body(&self, scrub: &mut Scrub, mut body: BodyCheck, out: &mut Outbox) {
+        while let Some(extent) = body.extents.last() {
+            match self.extent_place(extent).and_then(|place| Some((place, self.find(&place)?))) {
+                Some((place, At::Device(_))) => {
+                    let (read, _) = body.next_read(&place);
+                    return self.read_for(scrub, Step::Body(body), read, out);
+                }
+                Some((_, At::Buffered(_))) | None => body.skip(),
+            }
+        }
+        self.verified(Fingerprint::from(body.hash), &body.record);
+    }
+
+    fn judge(&self, scrub: &mut Scrub, step: Step, bytes: &[u8], out: &mut Outbox) {
+        match step {
+            Step::Contents(place) => self.judge_contents(scrub, &place, bytes),
+            Step::Records { place, entries } => {
+                for entry in entries {
+                    let from = (entry.offset - place.offset) as usize;
+                    let raw = bytes.get(from..from + entry.len as usize).unwrap_or_default();
+                    self.judge_record(scrub, &place, &entry, raw, out);
+                }
+            }
+            Step::Body(body) => self.judge_body(scrub, body, bytes, out),
+        }
+    }
+
+    fn judge_contents(&self, scrub: &mut Scrub, place: &Place, bytes: &[u8]) {
+        let Some(info) = self.device(place.device).map(|device| &device.info) else { return };
+        let contents = read_contents(bytes, &info.geometry, (info.id, place.segment, place.sequence));
+        let damaged = match contents {
+            None => Some(Damaged::Contents),
+            Some((_, false)) => Some(Damaged::ContentsCopy),
+            Some((_, true)) => None,
+        };
+        if let Some(what) = damaged {
+            self.common.bad.fetch_add(1, Relaxed);
+            self.tell(scrub, place, what, None);
+        }
+        let mut entries = contents.map(|(entries, _)| entries).unwrap_or_default();
+        entries.retain(|entry| self.is_current(place, entry));
+        scrub.todo = group(place, entries);
+    }
+
+    fn judge_record(&self, scrub: &mut Scrub, segment: &Place, entry: &Entry, raw: &[u8], out: &mut Outbox) {
+        let place = Place { offset: entry.offset, len: entry.len, ..*segment };
+        let Some(device) = self.device(place.device) else { return };
+        let record = Record::decode_at(raw, device.info.id, &place);
+        let hash = record.as_ref().ok().map(Record::key_hash);
+        match record {
+            Ok(record) if record.is_intact() => match record.body() {
+                Body::Extents(table) => {
+                    let extents = table.iter().collect();
+                    scrub.todo.push(Step::Body(BodyCheck::new(record.key_hash(), place, extents)));
+                }
+                Body::Inline(_) => self.verified(entry.fingerprint, &place),
+            },
+            Ok(_) | Err(_) => {
+                let culprit = Culprit { of: entry.fingerprint, record: place, at: place, hash };
+                self.condemn(scrub, culprit, Damaged::Record, out);
+            }
+        }
+    }
+
+    fn judge_body(&self, scrub: &mut Scrub, mut body: BodyCheck, bytes: &[u8], out: &mut Outbox) {
+        let place = body.extents.last().and_then(|extent| self.extent_place(extent));
+        let Some(place) = place else { return };
+        let (_, skip) = body.next_read(&place);
+        match body.take(bytes, skip) {
+            Judged::Good | Judged::Unfinished => scrub.todo.push(Step::Body(body)),
+            Judged::Bad => self.condemn(scrub, Culprit::body(&body, place), Damaged::Body, out),
+        }
+    }
+
+    /// A read failed. Of records read together each is tried alone before it is given up.
+    fn unreadable(&self, scrub: &mut Scrub, step: Step, lease: &Lease, out: &mut Outbox) {
+        let place = *lease.place();
+        match step {
+            Step::Contents(_) => self.tell(scrub, &place, Damaged::Unreadable, None),
+            Step::Records { place, entries } if entries.len() > 1 => {
+                scrub.todo.extend(entries.into_iter().flat_map(|entry| group(&place, vec![entry])));
+            }
+            Step::Records { place, entries } => {
+                for entry in entries {
+                    let record = Place { offset: entry.offset, len: entry.len, ..place };
+                    let culprit = Culprit { of: entry.fingerprint, record, at: record, hash: None };
+                    self.condemn(scrub, culprit, Damaged::Unreadable, out);
+                }
+            }
+            Step::Body(body) => self.condemn(scrub, Culprit::body(&body, place), Damaged::Unreadable, out),
+        }
+        if let Some(device) = self.device(place.device) {
+            self.count_error(device, Failure::Counted);
+        }
+    }
+
+    /// Takes an object out of the index for good, unless it is no longer at that place, and tells what is wrong where.
+    fn condemn(&self, scrub: &mut Scrub, culprit: Culprit, what: Damaged, out: &mut Outbox) {
+        if self.remove_damaged(culprit.of, &culprit.record, out) {
+            self.common.bad.fetch_add(1, Relaxed);
+            self.tell(scrub, &culprit.at, what, culprit.hash);
+        }
+    }
+
+    fn tell(&self, scrub: &mut Scrub, at: &Place, what: Damaged, hash: Option<KeyHash>) {
+        let Some(device) = self.device(at.device) else { return };
+        let offset = at.device_offset(&device.info.geometry);
+        scrub.tell(Damage { device: at.device, offset, len: at.len, what, hash });
+    }
+
+    fn verified(&self, of: Fingerprint, place: &Place) {
+        if let Some(location) = self.location_of(place) {
+            self.common.index.set_verified(of, location);
+        }
+    }
+
+    /// Whether the index names the record of an entry of the segment that `segment` lies in.
+    fn is_current(&self, segment: &Place, entry: &Entry) -> bool {
+        let is_record = matches!(entry.kind, EntryKind::Record { .. });
+        let place = Place { offset: entry.offset, len: entry.len, ..*segment };
+        let here = self.location_of(&place).filter(|_| is_record);
+        let now = self.common.index.get(entry.fingerprint);
+        here.zip(now).is_some_and(|(here, now)| now.same_place(here))
+    }
+}
+
+/// An object that is to go, and the bytes that are the reason.
+struct Culprit {
+    of: Fingerprint,
+    record: Place,
+    at: Place,
+    hash: Option<KeyHash>,
+}
+
+impl Culprit {
+    fn body(body: &BodyCheck, at: Place) -> Self {
+        Self { of: body.hash.into(), record: body.record, at, hash: Some(body.hash) }
+    }
+}
+
+/// A segment's contents tables and trailer.
+fn contents_place(device: &Device, segment: u32, sealed: Sealed) -> Place {
+    let Sealed { sequence, contents_offset: offset, .. } = sealed;
+    let len = device.info.geometry.segment_bytes() - offset;
+    Place { device: device.info.index, segment, sequence, offset, len }
+}
