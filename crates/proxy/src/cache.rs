@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use semantics::{Policy, UnixSeconds};
-use store::{At, ExtentRef, KeyHash, Outbox, Place, Record, Store};
+use store::{At, Damaged, ExtentRef, KeyHash, Outbox, Place, Record, Store};
 
 use crate::disk::{Disk, ReadFailed};
 use crate::memory::MemoryTier;
@@ -128,12 +128,6 @@ impl Cache {
 
     /// The record at `place` or its body is damaged: it leaves the cache.
     pub fn bad(&self, disk: &Disk, hash: KeyHash, place: &Place) {
-        tracing::warn!(
-            device = place.device.0,
-            segment = place.segment,
-            offset = place.offset,
-            "checksum failure; the object is fetched again"
-        );
         let mut out = Outbox::new();
         self.memory.remove(hash);
         self.store.note_bad(hash, place, &mut out);
@@ -166,7 +160,14 @@ impl Cache {
             At::Buffered(bytes) => bytes.clone(),
             At::Device(lease) => disk.read(lease, found.again).await?,
         };
-        let record = self.store.record(&found.place, &bytes).map_err(|_corrupt| ReadFailed::Checksum)?;
+        let bad = || {
+            disk.disks().tell_bad(&found.place, Damaged::Record);
+            ReadFailed::Checksum
+        };
+        let record = self.store.record(&found.place, &bytes).map_err(|_corrupt| bad())?;
+        if !record.is_intact() {
+            return Err(bad());
+        }
         if record.key != key {
             return Ok(None);
         }
@@ -186,12 +187,11 @@ impl Cache {
         Ok(Some(object))
     }
 
-    /// The body of a record: small ones come into memory, wherever they are.
+    /// The body of an intact record: small ones come into memory, wherever they are.
     async fn body(&self, disk: &Disk, record: &Record<'_>, found: &store::Found) -> Result<Body, ReadFailed> {
         let store::Found { verified, again, .. } = *found;
         match record.body() {
-            store::Body::Inline(inline) if inline.is_intact() => Ok(Body::Memory(inline.bytes.into())),
-            store::Body::Inline(_) => Err(ReadFailed::Checksum),
+            store::Body::Inline(inline) => Ok(Body::Memory(inline.bytes.into())),
             store::Body::Extents(extents) if record.body_len() <= CROSSOVER_BYTES => {
                 let mut bytes = Vec::with_capacity(record.body_len() as usize);
                 for extent in extents.iter() {
@@ -217,7 +217,11 @@ impl Cache {
             At::Buffered(bytes) => bytes,
             At::Device(lease) => disk.read(&lease, again).await?,
         };
-        if store::crc32c(&bytes) == extent.crc { Ok(bytes) } else { Err(ReadFailed::Checksum) }
+        if store::crc32c(&bytes) == extent.crc {
+            return Ok(bytes);
+        }
+        disk.disks().tell_bad(&place, Damaged::Body);
+        Err(ReadFailed::Checksum)
     }
 }
 

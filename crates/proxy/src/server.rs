@@ -110,12 +110,14 @@ pub fn run(
         "store open"
     );
     let purges = read_purges(&disks.store, &keeper);
+    let cache = Arc::new(Cache::new(Arc::clone(&disks.store), settings.memory.size, purges));
+    keeper.mind(Arc::clone(&cache));
     let metrics = Metrics::new();
     let shared = Arc::new(Shared {
         wire_limits: worker::wire_limits(&settings),
         policy: semantics::Policy::default(),
         sites: Sites::new(settings.sites.clone()),
-        cache: Arc::new(Cache::new(Arc::clone(&disks.store), settings.memory.size, purges)),
+        cache,
         collapse: Collapse::new(),
         disks,
         metrics: Arc::clone(&metrics),
@@ -275,6 +277,9 @@ fn observe(shared: &Arc<Shared>, log: &AccessLog) {
             carried_bytes: stats.carried_bytes,
             evicted: stats.evicted,
             declined: stats.declined().map(|(why, times)| (why.word().to_owned(), times)).collect(),
+            checkpoints: stats.checkpoints,
+            scrubbed_bytes: stats.scrubbed_bytes,
+            scrub_passes: stats.scrub_passes,
             devices: paths.iter().zip(&stats.devices).map(device).collect(),
         }
     });

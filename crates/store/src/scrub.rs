@@ -113,7 +113,7 @@ pub(crate) enum Step {
     /// Records near each other; the place is all of them, in whole blocks.
     Records { place: Place, entries: Vec<Entry> },
     /// What is left of the body of a good record.
-    Body(BodyCheck),
+    Body(Box<BodyCheck>),
 }
 
 /// A body that is being read.
@@ -221,10 +221,10 @@ impl Scrub {
 }
 
 impl BodyCheck {
-    pub(crate) fn new(hash: KeyHash, record: Place, extents: Vec<ExtentRef>) -> Self {
+    pub(crate) fn boxed(hash: KeyHash, record: Place, extents: Vec<ExtentRef>) -> Box<Self> {
         let mut extents = extents;
         extents.reverse();
-        Self { hash, record, extents, done: 0, crc: Crc32c::new() }
+        Box::new(Self { hash, record, extents, done: 0, crc: Crc32c::new() })
     }
 
     /// What is to be read next of an extent at `place`, in whole blocks; and how many of its first bytes are not

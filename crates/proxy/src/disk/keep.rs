@@ -1,13 +1,14 @@
-//! The thread that keeps house for the store: checkpoints, reclaim, and the clean stop.
+//! The thread that keeps house for the store: checkpoints, reclaim, scrubbing, and the clean stop.
 
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use store::{DeviceIndex, Outbox};
+use store::{Damage, DeviceIndex, Outbox};
 
 use super::{Disk, Disks};
+use crate::cache::Cache;
 
 /// How often the store is asked what is due.
 const TICK: Duration = Duration::from_millis(50);
@@ -24,6 +25,7 @@ pub struct Errands(mpsc::Sender<Errand>);
 
 enum Errand {
     CarryOut(Outbox),
+    Mind(Arc<Cache>),
     Stop,
 }
 
@@ -75,6 +77,12 @@ impl Keeper {
         self.errands.clone()
     }
 
+    /// Has what memory holds of damaged objects taken out of `cache` too. To be said before anything is served.
+    pub fn mind(&self, cache: Arc<Cache>) {
+        // Where the thread has ended nothing is scrubbed either.
+        let _ = self.errands.0.send(Errand::Mind(cache));
+    }
+
     /// Flushes and checkpoints everything, then ends the thread.
     pub fn stop(self) {
         // Either way the thread is at its end.
@@ -89,12 +97,14 @@ async fn keep(disk: &Disk, asked: &mpsc::Receiver<Errand>) {
     let started = Instant::now();
     let store = &disk.disks().store;
     let mut stopping = false;
+    let mut minded: Option<Arc<Cache>> = None;
     let mut obituaries = Obituaries::default();
     loop {
         let mut out = Outbox::new();
         for errand in asked.try_iter() {
             match errand {
                 Errand::CarryOut(requests) => disk.carry_out(requests),
+                Errand::Mind(cache) => minded = Some(cache),
                 Errand::Stop if stopping => {}
                 Errand::Stop => {
                     stopping = true;
@@ -104,6 +114,7 @@ async fn keep(disk: &Disk, asked: &mpsc::Receiver<Errand>) {
         }
         store.tick(started.elapsed().as_millis() as u64, &mut out);
         disk.carry_out(out);
+        store.take_damage().iter().for_each(|damage| put_out(disk.disks(), minded.as_deref(), damage));
         disk.disks().warm.sweep(|place| store.is_alive(place));
         obituaries.print(disk.disks());
         if stopping && store.idle() && disk.is_idle() {
@@ -129,5 +140,13 @@ impl Obituaries {
                 tracing::error!(%path, "device retired: what it holds is a miss, and it is not used again before the next start");
             }
         }
+    }
+}
+
+/// Damage that scrubbing found has left the store's index; what memory holds of the object refers to the same bytes.
+fn put_out(disks: &Disks, cache: Option<&Cache>, damage: &Damage) {
+    disks.tell_damage(damage.device, damage.offset, damage.what);
+    if let (Some(cache), Some(hash)) = (cache, damage.hash) {
+        cache.memory.remove(hash);
     }
 }

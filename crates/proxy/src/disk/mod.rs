@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use store::{Place, Store};
+use store::{Damaged, DeviceIndex, Place, Store};
 use sys::budget::BufferBudget;
 use sys::device::Device;
 
@@ -87,6 +87,18 @@ impl Disks {
 
     fn offset(&self, place: &Place) -> Option<u64> {
         self.store.device_offset(place)
+    }
+
+    /// Tells the operator where stored bytes are damaged, as whoever looks after the device needs it.
+    pub fn tell_damage(&self, device: DeviceIndex, offset: u64, what: Damaged) {
+        let path = self.paths.get(usize::from(device.0)).map(|path| path.display().to_string());
+        let (device, what) = (path.unwrap_or_default(), what.word());
+        tracing::warn!(device, offset, what, "stored bytes are damaged; nothing of them is served");
+    }
+
+    /// The same of a place that was read.
+    pub fn tell_bad(&self, place: &Place, what: Damaged) {
+        self.tell_damage(place.device, self.offset(place).unwrap_or_default(), what);
     }
 
     /// Whether a body on its way to a device finds a buffer now. Where the devices are behind, it does not.

@@ -117,7 +117,11 @@ pub(super) async fn make_ready(
     let check = (!extent.is_verified()).then_some(extent.at.crc);
     let again = extent.used();
     let ready = match (at, check) {
-        (At::Device(lease), check) => leased(worker, lease, check, again).await?,
+        (At::Device(lease), check) => {
+            let place = *lease.place();
+            let leased = leased(worker, lease, check, again).await;
+            leased.inspect_err(|failed| tell(worker, &place, failed))?
+        }
         (At::Buffered(bytes), Some(crc)) if checksum(&bytes).await != crc => {
             return Err(ReadFailed::Checksum);
         }
@@ -125,6 +129,13 @@ pub(super) async fn make_ready(
     };
     extent.set_verified();
     Ok(ready)
+}
+
+/// Damage is told with its place where it is found.
+fn tell(worker: &Worker, place: &store::Place, failed: &ReadFailed) {
+    if matches!(failed, ReadFailed::Checksum) {
+        worker.disk.disks().tell_bad(place, store::Damaged::Body);
+    }
 }
 
 /// Makes leased bytes ready that are known to be good and were not used yet.

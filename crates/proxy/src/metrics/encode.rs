@@ -160,7 +160,7 @@ pub static METRICS: &[MetricInfo] = &[
     MetricInfo {
         name: "tidegate_checksum_failures",
         label: None,
-        help: "Stored heads and bodies that did not match their checksum; each became a miss",
+        help: "Stored heads, bodies and contents tables that did not match their checksum, met by requests or found by scrubbing; objects among them became misses",
         read: Read::Counter(|s| s.store.checksum_failures),
     },
     MetricInfo {
@@ -192,6 +192,24 @@ pub static METRICS: &[MetricInfo] = &[
         label: None,
         help: "Objects taken out of the store because such a purge named them",
         read: Read::Counter(|s| s.store.purged),
+    },
+    MetricInfo {
+        name: "tidegate_store_checkpoints",
+        label: None,
+        help: "Checkpoints completed; what was stored or purged before the one but last ended outlives a crash",
+        read: Read::Counter(|s| s.store.checkpoints),
+    },
+    MetricInfo {
+        name: "tidegate_store_scrubbed_bytes",
+        label: None,
+        help: "Bytes read again in the background to find damage",
+        read: Read::Counter(|s| s.store.scrubbed_bytes),
+    },
+    MetricInfo {
+        name: "tidegate_store_scrub_passes",
+        label: None,
+        help: "Times that all sealed segments of all devices have been read in the background",
+        read: Read::Counter(|s| s.store.scrub_passes),
     },
     MetricInfo {
         name: "tidegate_index_bytes",

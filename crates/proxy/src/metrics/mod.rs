@@ -65,6 +65,12 @@ pub struct StoreReading {
     pub evicted: u64,
     /// How often something was not stored since start, by reason.
     pub declined: Vec<(String, u64)>,
+    /// Checkpoints completed since start.
+    pub checkpoints: u64,
+    /// Bytes read by scrubbing since start.
+    pub scrubbed_bytes: u64,
+    /// Passes of scrubbing completed since start.
+    pub scrub_passes: u64,
     /// Each device with its read errors since start.
     pub devices: Vec<DeviceReading>,
 }

@@ -81,7 +81,8 @@ fn each_record_is_in_one_group_that_covers_it() {
             .map(|n| {
                 let random = mix(seed << 20 | n);
                 offset += (random % 3) as u32 * 64 * ((random >> 8) % 2000) as u32;
-                let len = 64 * (1 + (random >> 32) as u32 % if random % 40 == 0 { 16_000 } else { 100 });
+                let len =
+                    64 * (1 + (random >> 32) as u32 % if random.is_multiple_of(40) { 16_000 } else { 100 });
                 let entry = Entry {
                     kind: EntryKind::Record { elsewhere: false },
                     fingerprint: Fingerprint::from_parts(1, n as u32),
@@ -110,7 +111,7 @@ fn each_record_is_in_one_group_that_covers_it() {
 /// Reads a body extent by extent from a made-up device and says which extents were good.
 fn judged(disk: &[u8], extents: &[ExtentRef]) -> Vec<bool> {
     let record = Place { len: 64, ..SEGMENT };
-    let mut body = BodyCheck::new(KeyHash(1), record, extents.to_vec());
+    let mut body = BodyCheck::boxed(KeyHash(1), record, extents.to_vec());
     let mut verdicts = Vec::new();
     while let Some(extent) = body.extents.last() {
         let place = Place { offset: extent.offset, len: extent.len, ..SEGMENT };

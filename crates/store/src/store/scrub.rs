@@ -143,7 +143,7 @@ impl Shared {
 
     /// Reads on in a body. An extent that is gone is its reader's to notice, and one that has not reached its device
     /// was written by this process.
-    fn read_body(&self, scrub: &mut Scrub, mut body: BodyCheck, out: &mut Outbox) {
+    fn read_body(&self, scrub: &mut Scrub, mut body: Box<BodyCheck>, out: &mut Outbox) {
         while let Some(extent) = body.extents.last() {
             match self.extent_place(extent).and_then(|place| Some((place, self.find(&place)?))) {
                 Some((place, At::Device(_))) => {
@@ -196,7 +196,7 @@ impl Shared {
             Ok(record) if record.is_intact() => match record.body() {
                 Body::Extents(table) => {
                     let extents = table.iter().collect();
-                    scrub.todo.push(Step::Body(BodyCheck::new(record.key_hash(), place, extents)));
+                    scrub.todo.push(Step::Body(BodyCheck::boxed(record.key_hash(), place, extents)));
                 }
                 Body::Inline(_) => self.verified(entry.fingerprint, &place),
             },
@@ -207,7 +207,7 @@ impl Shared {
         }
     }
 
-    fn judge_body(&self, scrub: &mut Scrub, mut body: BodyCheck, bytes: &[u8], out: &mut Outbox) {
+    fn judge_body(&self, scrub: &mut Scrub, mut body: Box<BodyCheck>, bytes: &[u8], out: &mut Outbox) {
         let place = body.extents.last().and_then(|extent| self.extent_place(extent));
         let Some(place) = place else { return };
         let (_, skip) = body.next_read(&place);
