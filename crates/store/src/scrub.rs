@@ -17,7 +17,7 @@
 use crate::block::{BLOCK_BYTES, round_to_blocks};
 use crate::checksum::Crc32c;
 use crate::config::ScrubConfig;
-use crate::disk::record::ExtentRef;
+use crate::disk::extent::ExtentRef;
 use crate::disk::segment::{Entry, Trailer};
 use crate::geometry::Geometry;
 use crate::io::IoId;

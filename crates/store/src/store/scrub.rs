@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 /// No read is awaited.
 const NONE: u64 = u64::MAX;
 
-/// Share of [`Config::in_flight_bytes_max`] above which the devices are busy with writes.
-const BUSY_SHARE: u64 = 16;
+/// Bytes that a device is asked for by others above which it is busy.
+const BUSY_BYTES: u64 = 1 << 20;
 
 /// The scrubber, and what others may know of it without its lock.
 #[derive(Debug)]
@@ -90,12 +90,13 @@ impl Shared {
         }
     }
 
-    /// Whether the devices are wanted by others: a stop, reclaim, or writes that pile up.
+    /// Whether the devices are wanted by others: by a stop, by reclaim, for reads and writes that pile up.
     fn has_better_to_do(&self) -> bool {
-        let in_flight = self.common.in_flight_bytes.load(Relaxed);
-        self.closed.load(Relaxed)
-            || in_flight > self.common.config.in_flight_bytes_max / BUSY_SHARE
-            || self.devices.iter().any(|device| device.log.lock().is_reclaiming())
+        let is_busy = |device: &Device| {
+            let info = &device.info;
+            !info.is_retired() && (info.health.load() > BUSY_BYTES || device.log.lock().is_reclaiming())
+        };
+        self.closed.load(Relaxed) || self.devices.iter().any(is_busy)
     }
 
     /// The next segment of the device whose turn it is; ends the pass where there is none on any.
