@@ -6,6 +6,7 @@ mod capacity;
 mod commands;
 mod corruption;
 mod devices;
+mod kill;
 mod lending;
 mod restart;
 mod twin;

@@ -211,3 +211,17 @@ fn modules_of_std_are_seen_in_every_form() {
     let modules = std_modules(source);
     assert_eq!(Vec::from_iter(modules.iter().map(String::as_str)), ["fs", "net", "sync", "time"]);
 }
+
+/// Rules that tests may switch off cannot be switched off in what is shipped.
+#[test]
+fn faults_are_for_tests_only() {
+    for (name, folder) in packages() {
+        let manifest = read(&folder.join("Cargo.toml"));
+        let mut section = "";
+        for line in manifest.lines().map(str::trim) {
+            section = if line.starts_with('[') { line } else { section };
+            let wanted = line.contains("\"faults\"");
+            assert!(!wanted || section.contains("dev-dependencies"), "{name}: {section}: {line}");
+        }
+    }
+}

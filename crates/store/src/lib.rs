@@ -18,6 +18,8 @@ pub mod block;
 pub mod checksum;
 pub mod config;
 pub mod disk;
+#[cfg(any(test, feature = "faults"))]
+pub mod faults;
 pub mod fingerprint;
 pub mod foreign;
 pub mod format;

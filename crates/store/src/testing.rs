@@ -15,8 +15,3 @@ pub(crate) fn mix(n: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
-
-thread_local! {
-    /// Switches the lease rule off, to show that the test of it can fail.
-    pub(crate) static LEASES_IGNORED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}

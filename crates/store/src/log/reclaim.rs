@@ -303,8 +303,8 @@ impl Log {
 
 /// Only a segment without readers is used again.
 fn may_reuse(readers: u32) -> bool {
-    #[cfg(test)]
-    if crate::testing::LEASES_IGNORED.get() {
+    #[cfg(any(test, feature = "faults"))]
+    if crate::faults::LEASES_IGNORED.get() {
         return true;
     }
     readers == 0

@@ -118,7 +118,7 @@ fn history(seed: u64, cut: Option<u64>, fate: Fate) -> Sim {
 /// The proof that the lease check can fail: without the rule, leased bytes do change.
 #[test]
 fn without_the_lease_rule_leased_bytes_change() {
-    testing::LEASES_IGNORED.set(true);
+    faults::LEASES_IGNORED.set(true);
     let caught = (0..40).any(|seed| {
         std::panic::catch_unwind(|| Sim::new(seed, Faults::default()).run(2000)).is_err_and(|why| {
             why.downcast_ref::<String>().is_some_and(|text| text.contains("leased bytes changed"))
