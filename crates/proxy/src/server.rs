@@ -18,6 +18,7 @@ use crate::access_log::AccessLog;
 use crate::admin::{AdminState, DeviceStatus, ListenerStatus, RequestCounts, Status, StoreStatus};
 use crate::cache::Cache;
 use crate::collapse::Collapse;
+use crate::disk::Traffic;
 use crate::disk::keep::{self, Keeper};
 use crate::disk::open::{OpenFailed, open};
 use crate::invalidate;
@@ -140,6 +141,7 @@ pub fn run(
     let panicked = workers.into_iter().any(|w| w.join().is_err());
     drop(admin);
     keeper.stop();
+    tracing::info!("stopped");
     log.close(Duration::from_secs(2));
     if panicked || failed.load(Ordering::Relaxed) { Err(RunError::Worker) } else { Ok(()) }
 }
@@ -258,9 +260,11 @@ fn observe(shared: &Arc<Shared>, log: &AccessLog) {
     let of_store = Arc::clone(shared);
     shared.metrics.read_store_with(move || {
         let stats = of_store.cache.store.stats();
-        let device = |(path, d): (&String, &store::DeviceStats)| DeviceReading {
+        let device = |((path, d), traffic): ((&String, &store::DeviceStats), &Traffic)| DeviceReading {
             device: path.clone(),
             read_errors: d.errors,
+            retired: d.retired,
+            traffic: traffic.figures(),
         };
         StoreReading {
             objects: stats.objects,
@@ -280,7 +284,7 @@ fn observe(shared: &Arc<Shared>, log: &AccessLog) {
             checkpoints: stats.checkpoints,
             scrubbed_bytes: stats.scrubbed_bytes,
             scrub_passes: stats.scrub_passes,
-            devices: paths.iter().zip(&stats.devices).map(device).collect(),
+            devices: paths.iter().zip(&stats.devices).zip(&of_store.disks.traffic).map(device).collect(),
         }
     });
     shared.metrics.read_log_dropped_with(log.dropped_reader());

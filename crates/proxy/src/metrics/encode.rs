@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::worker::{DurationTotals, RequestResult, Route, ShedStage, Totals};
-use super::{Metrics, StoreReading, histogram};
+use super::{DeviceReading, Metrics, StoreReading, histogram};
 use crate::disk::WarmUse;
 
 /// One metric family.
@@ -27,6 +27,9 @@ enum Read {
     Counter(fn(&Snapshot) -> u64),
     Counters(fn(&Snapshot) -> Vec<(String, u64)>),
     Gauge(fn(&Snapshot) -> u64),
+    Gauges(fn(&Snapshot) -> Vec<(String, u64)>),
+    /// Counters of nanoseconds, told as seconds.
+    Seconds(fn(&Snapshot) -> Vec<(String, u64)>),
     Durations(fn(&Snapshot) -> Vec<(&'static str, &DurationTotals)>),
     Info(&'static str),
 }
@@ -153,9 +156,63 @@ pub static METRICS: &[MetricInfo] = &[
     },
     MetricInfo {
         name: "tidegate_store_read_errors",
-        label: Some(("device", "the path of the device")),
-        help: "Device reads that failed",
-        read: Read::Counters(|s| s.store.devices.iter().map(|d| (d.device.clone(), d.read_errors)).collect()),
+        label: DEVICE,
+        help: "Requests to the device that failed, and stalls; too many retire it",
+        read: Read::Counters(|s| of_devices(s, |d| d.read_errors)),
+    },
+    MetricInfo {
+        name: "tidegate_store_device_retired",
+        label: DEVICE,
+        help: "1 where the device failed too often or did not answer and is not used any more, else 0",
+        read: Read::Gauges(|s| of_devices(s, |d| u64::from(d.retired))),
+    },
+    MetricInfo {
+        name: "tidegate_store_queue",
+        label: DEVICE,
+        help: "Reads and writes that the device has not answered now",
+        read: Read::Gauges(|s| of_devices(s, |d| d.traffic.under_way)),
+    },
+    MetricInfo {
+        name: "tidegate_store_writes_waiting",
+        label: DEVICE,
+        help: "Writes that wait for those under way, to go out with their neighbours",
+        read: Read::Gauges(|s| of_devices(s, |d| d.traffic.waiting)),
+    },
+    MetricInfo {
+        name: "tidegate_store_device_reads",
+        label: DEVICE,
+        help: "Reads that the device answered; those of resident pages do not reach it",
+        read: Read::Counters(|s| of_devices(s, |d| d.traffic.reads)),
+    },
+    MetricInfo {
+        name: "tidegate_store_device_read_bytes",
+        label: DEVICE,
+        help: "Bytes that were asked for by these reads",
+        read: Read::Counters(|s| of_devices(s, |d| d.traffic.read_bytes)),
+    },
+    MetricInfo {
+        name: "tidegate_store_device_read_seconds",
+        label: DEVICE,
+        help: "Time that these reads took, summed",
+        read: Read::Seconds(|s| of_devices(s, |d| d.traffic.read_nanos)),
+    },
+    MetricInfo {
+        name: "tidegate_store_reads_unanswered",
+        label: DEVICE,
+        help: "Reads that became misses because the device did not answer in time",
+        read: Read::Counters(|s| of_devices(s, |d| d.traffic.unanswered)),
+    },
+    MetricInfo {
+        name: "tidegate_store_device_writes",
+        label: DEVICE,
+        help: "Writes that the device answered; neighbours that went out as one count once",
+        read: Read::Counters(|s| of_devices(s, |d| d.traffic.writes)),
+    },
+    MetricInfo {
+        name: "tidegate_store_device_written_bytes",
+        label: DEVICE,
+        help: "Bytes of these writes",
+        read: Read::Counters(|s| of_devices(s, |d| d.traffic.written_bytes)),
     },
     MetricInfo {
         name: "tidegate_checksum_failures",
@@ -255,6 +312,12 @@ pub static METRICS: &[MetricInfo] = &[
     },
 ];
 
+const DEVICE: Option<(&str, &str)> = Some(("device", "the path of the device"));
+
+fn of_devices(snapshot: &Snapshot, figure: fn(&DeviceReading) -> u64) -> Vec<(String, u64)> {
+    snapshot.store.devices.iter().map(|device| (device.device.clone(), figure(device))).collect()
+}
+
 fn zip<const N: usize>(words: &[&'static str; N], values: &[u64; N]) -> Vec<(String, u64)> {
     words.iter().zip(values).map(|(word, value)| ((*word).to_owned(), *value)).collect()
 }
@@ -287,6 +350,13 @@ impl MetricInfo {
         match &self.read {
             Read::Counter(read) => encode_counter(&mut out, read(snapshot)),
             Read::Gauge(read) => out.encode_gauge(&read(snapshot)),
+            Read::Gauges(read) => read(snapshot).iter().try_for_each(|(value, count)| {
+                out.encode_family(&[(label, value.as_str())])?.encode_gauge(count)
+            }),
+            Read::Seconds(read) => read(snapshot).iter().try_for_each(|(value, nanos)| {
+                let (labels, seconds) = ([(label, value.as_str())], *nanos as f64 / 1e9);
+                out.encode_family(&labels)?.encode_counter::<NoLabelSet, f64, f64>(&seconds, None)
+            }),
             Read::Info(value) => out.encode_info(&[(label, *value)]),
             Read::Counters(read) => read(snapshot).iter().try_for_each(|(value, count)| {
                 encode_counter(&mut out.encode_family(&[(label, value.as_str())])?, *count)
@@ -300,9 +370,9 @@ impl MetricInfo {
     /// The name as it appears on a sample line, for the documents.
     fn sample_name(&self) -> String {
         let suffix = match self.read {
-            Read::Counter(_) | Read::Counters(_) => "_total",
+            Read::Counter(_) | Read::Counters(_) | Read::Seconds(_) => "_total",
             Read::Info(_) => "_info",
-            Read::Gauge(_) | Read::Durations(_) => "",
+            Read::Gauge(_) | Read::Gauges(_) | Read::Durations(_) => "",
         };
         format!("{}{suffix}", self.name)
     }
@@ -311,8 +381,8 @@ impl MetricInfo {
 impl Read {
     const fn kind(&self) -> MetricType {
         match self {
-            Self::Counter(_) | Self::Counters(_) => MetricType::Counter,
-            Self::Gauge(_) => MetricType::Gauge,
+            Self::Counter(_) | Self::Counters(_) | Self::Seconds(_) => MetricType::Counter,
+            Self::Gauge(_) | Self::Gauges(_) => MetricType::Gauge,
             Self::Durations(_) => MetricType::Histogram,
             Self::Info(_) => MetricType::Info,
         }

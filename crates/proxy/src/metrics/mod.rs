@@ -71,7 +71,7 @@ pub struct StoreReading {
     pub scrubbed_bytes: u64,
     /// Passes of scrubbing completed since start.
     pub scrub_passes: u64,
-    /// Each device with its read errors since start.
+    /// Each device.
     pub devices: Vec<DeviceReading>,
 }
 
@@ -80,8 +80,12 @@ pub struct StoreReading {
 pub struct DeviceReading {
     /// Its path, the value of the label `device`.
     pub device: String,
-    /// Reads that failed since start.
+    /// Requests that failed, or had no answer, since start.
     pub read_errors: u64,
+    /// Whether it is not used any more in this run.
+    pub retired: bool,
+    /// What went to it and came from it.
+    pub traffic: crate::disk::Figures,
 }
 
 impl Metrics {

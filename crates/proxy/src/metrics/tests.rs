@@ -28,7 +28,11 @@ fn a_scrape_sums_the_workers_and_tells_every_metric() {
     two.buffers(9, 2);
     metrics.read_store_with(|| StoreReading {
         objects: 7,
-        devices: vec![DeviceReading { device: "/dev/x\"\n".into(), read_errors: 2 }],
+        devices: vec![DeviceReading {
+            device: "/dev/x\"\n".into(),
+            read_errors: 2,
+            ..DeviceReading::default()
+        }],
         ..StoreReading::default()
     });
     metrics.read_log_dropped_with(|| 11);
