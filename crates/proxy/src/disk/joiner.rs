@@ -2,21 +2,21 @@
 //!
 //! ```text
 //! nothing under way                        → a write goes at once
-//! something under way                      → it waits, unless it makes a run of a mebibyte with its neighbours
-//! an answer                                → the run of the write that has waited longest goes
+//! something under way                      → it waits, unless it is large or makes a long run with its neighbours
+//! all of that is answered                  → its run goes, whatever else has come meanwhile
 //! ```
 //! So a device that keeps up sees each write as it comes, and one that is behind sees few and large ones, in the order of
 //! their age. A *run* is what lies side by side on the device, whoever wrote it. Holds always: no more than the caller's
-//! limit is under way; what waits goes out after at most as many answers as older runs wait.
+//! limit is under way; whoever waits does so for no more answers than there were writes under way or older when it came.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use sys::operation::PARTS_MAX;
 
-/// A run this long gains nothing by waiting.
-const FULL_BYTES: u64 = 1 << 20;
+/// A write this long gains little by waiting.
+const LARGE_BYTES: u64 = 1 << 20;
 
-/// No run grows longer: reads have to wait for it.
+/// No run grows longer, because reads have to wait for it; so one this long waits no more.
 const RUN_BYTES_MAX: u64 = 2 << 20;
 
 /// See the module. `T` is what the caller wants to have back with a write.
@@ -30,11 +30,15 @@ pub(super) struct Joiner<T> {
     full: VecDeque<(u64, u64)>,
     under_way: usize,
     born: u64,
+    /// Answers so far.
+    answers: u64,
 }
 
 #[derive(Debug)]
 struct Waiting<T> {
     len: u64,
+    /// The number of the answer that it need not wait beyond.
+    until: u64,
     /// Goes out by itself.
     alone: bool,
     what: T,
@@ -49,19 +53,10 @@ pub(super) struct Run<T> {
     pub(super) parts: Vec<T>,
 }
 
-/// Why somebody asks what goes out next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Occasion {
-    /// A write came.
-    Asked,
-    /// The device answered one.
-    Answered,
-}
-
 impl<T> Default for Joiner<T> {
     fn default() -> Self {
         let (by_age, full) = (VecDeque::new(), VecDeque::new());
-        Self { waiting: BTreeMap::new(), by_age, full, under_way: 0, born: 0 }
+        Self { waiting: BTreeMap::new(), by_age, full, under_way: 0, born: 0, answers: 0 }
     }
 }
 
@@ -70,27 +65,26 @@ impl<T> Joiner<T> {
     pub(super) fn push(&mut self, offset: u64, len: u64, alone: bool, what: T) {
         self.born += 1;
         let key = (offset, self.born);
-        self.waiting.insert(key, Waiting { len, alone, what });
+        let until = self.answers + self.under_way as u64;
+        self.waiting.insert(key, Waiting { len, until, alone, what });
         self.by_age.push_back(key);
-        if self.extent_of(key).1 >= FULL_BYTES {
+        if self.is_full(key) {
             self.full.push_back(key);
         }
     }
 
-    /// One that was under way is answered: ask for the [`next`](Self::next) on that occasion.
+    /// One that was under way is answered: ask for the [`next`](Self::next).
     pub(super) fn answered(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
+        self.answers += 1;
     }
 
     /// What goes out now, where `limit` may be under way.
-    pub(super) fn next(&mut self, limit: usize, occasion: Occasion) -> Option<Run<T>> {
+    pub(super) fn next(&mut self, limit: usize) -> Option<Run<T>> {
         if self.under_way >= limit.max(1) {
             return None;
         }
-        let key = match occasion {
-            Occasion::Asked if self.under_way > 0 => self.first_full(),
-            _ => self.oldest(),
-        }?;
+        let key = self.oldest().or_else(|| self.first_full())?;
         self.under_way += 1;
         Some(self.take(key))
     }
@@ -111,18 +105,26 @@ impl<T> Joiner<T> {
         self.waiting.clear();
     }
 
+    /// The oldest, if it has waited long enough.
     fn oldest(&mut self) -> Option<(u64, u64)> {
-        while let Some(key) = self.by_age.pop_front() {
-            if self.waiting.contains_key(&key) {
-                return Some(key);
-            }
+        while let Some(&key) = self.by_age.front() {
+            match self.waiting.get(&key) {
+                Some(waiting) if waiting.until > self.answers && self.under_way > 0 => return None,
+                Some(_) => return Some(key),
+                None => self.by_age.pop_front(),
+            };
         }
         None
     }
 
+    fn is_full(&self, key: (u64, u64)) -> bool {
+        let large = self.waiting.get(&key).is_some_and(|waiting| waiting.len >= LARGE_BYTES);
+        large || self.extent_of(key).1 >= RUN_BYTES_MAX
+    }
+
     fn first_full(&mut self) -> Option<(u64, u64)> {
         while let Some(key) = self.full.pop_front() {
-            if self.waiting.contains_key(&key) && self.extent_of(key).1 >= FULL_BYTES {
+            if self.is_full(key) {
                 return Some(key);
             }
         }

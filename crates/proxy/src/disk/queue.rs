@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 
 use super::Disks;
 use super::backend::{self, Backends};
-use super::joiner::{Occasion, Run};
+use super::joiner::Run;
 use super::lane::{Lane, Read};
 use super::traffic::Writer;
 
@@ -146,7 +146,7 @@ impl DiskQueue {
         let len = bytes.len() as u64;
         inner.disks.store.asked(device, len);
         inner.disks.traffic[at].writes.lock().push(offset, len, false, Writer { bytes, _lease: lease, done });
-        inner.start_writes(at, Occasion::Asked);
+        inner.start_writes(at);
         wait.await.unwrap_or(Err(Unserved::Retired))
     }
 
@@ -158,6 +158,11 @@ impl DiskQueue {
         let operation = Operation::Sync { file: Arc::clone(inner.disks.devices[at].writer()) };
         inner.start(at, operation, 0, End::Sync(done));
         wait.await.unwrap_or(Err(Unserved::Retired))
+    }
+
+    /// Whether the device answers this thread's reads within the bound.
+    pub(super) fn answers(&self, device: DeviceIndex) -> bool {
+        self.inner.lane(device).is_ok_and(|(_, lane)| !lane.borrow().is_stalled())
     }
 
     /// Whether every device that is still used has answered everything.
@@ -195,12 +200,11 @@ impl Inner {
         }
     }
 
-    pub(super) fn start_writes(&self, device: usize, mut occasion: Occasion) {
+    pub(super) fn start_writes(&self, device: usize) {
         let traffic = &self.disks.traffic[device];
         while !self.is_retired(device) {
             let limit = self.disks.bounds.writes(traffic.reads_under_way.load(Relaxed));
-            let Some(run) = traffic.writes.lock().next(limit, occasion) else { return };
-            occasion = Occasion::Asked;
+            let Some(run) = traffic.writes.lock().next(limit) else { return };
             self.start_run(device, run);
         }
     }
@@ -276,7 +280,7 @@ impl Inner {
                 traffic.wrote(bytes);
                 traffic.writes.lock().answered();
                 self.end_run(device, offset, writers, result);
-                self.start_writes(device, Occasion::Answered);
+                self.start_writes(device);
             }
             End::Sync(done) => tell(done, result.map_err(Unserved::Error)),
         }

@@ -130,6 +130,12 @@ impl Disk {
         Ok(bytes.slice(start..start + spot.len))
     }
 
+    /// Whether the device answers: where it does not, a read would end as [`ReadFailed::Unanswered`].
+    #[must_use]
+    pub fn answers(&self, place: &Place) -> bool {
+        self.inner.queue.answers(place.device)
+    }
+
     /// Whether `sendfile` of this part of a place would not wait for the disk.
     #[must_use]
     pub fn is_resident(&self, place: &Place) -> bool {

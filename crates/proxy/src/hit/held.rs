@@ -1,12 +1,14 @@
-//! The stored bytes of a range of a body: leased from the first to the last, made ready one extent ahead, then sent.
+//! The stored bytes of a range of a body: leased from the first to the last, made ready some extents ahead, then sent.
 //!
-//! What must hold: a lease is held for as long as bytes may still be lent under it, and given up under a client that is
+//! Extents lie on several devices: those that are made ready together are read side by side. What must hold: a lease is held for as long as bytes may still be lent under it, and given up under a client that is
 //! too slow once the store wants it back.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
 use store::At;
+use tokio::task::JoinHandle;
 
 use super::ready::{Ready, make_ready, overdue, send_extent, whereabouts};
 use crate::disk::ReadFailed;
@@ -26,6 +28,20 @@ pub(super) struct Held<'r> {
     at: Rc<[At]>,
     /// The first extent, made ready before anything was sent: until then a failure is only a miss.
     ready: Option<Ready>,
+    /// The extents behind the one that is sent, being made ready.
+    ahead: VecDeque<Ahead>,
+}
+
+/// Extents that are made ready ahead of the one that is sent: two keep two devices busy.
+const AHEAD: usize = 2;
+
+/// An extent that is being made ready; no longer once nobody wants it.
+struct Ahead(JoinHandle<Result<Ready, ReadFailed>>);
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Takes hold of a range of a body and makes its first bytes ready. `None`: the body is in memory.
@@ -41,28 +57,44 @@ pub(super) async fn hold<'r>(
     let extents = body.extents.get(first..=last).unwrap_or_default();
     let at = extents.iter().map(|extent| whereabouts(worker, extent)).collect::<Result<Rc<[_]>, _>>();
     let at = at.inspect_err(|failed| told(worker, response, failed))?;
-    let mut held = Held { response, body, first, at, ready: None };
+    let mut held = Held { response, body, first, at, ready: None, ahead: VecDeque::new() };
+    held.look_ahead(worker, first, last);
     held.ready = Some(held.make_ready(worker, first).await?);
     Ok(Some(held))
 }
 
 impl Held<'_> {
-    /// Makes one of the held extents ready. One that fails takes its object out of the cache.
-    async fn make_ready(&self, worker: &Rc<Worker>, extent: usize) -> Result<Ready, ReadFailed> {
-        let at = extent.checked_sub(self.first).and_then(|i| self.at.get(i)).ok_or(ReadFailed::Gone)?;
-        let made = make_ready(worker, &self.body.extents[extent], at.clone()).await;
-        let made = made.inspect_err(|failed| told(worker, self.response, failed))?;
-        if let Some(place) = self.response.object.place
-            && !self.body.noted.get()
-            && self.body.is_verified()
-        {
-            self.body.noted.set();
-            worker.shared.cache.store.note_verified(self.response.hash, &place);
-        }
-        Ok(made)
+    fn at(&self, extent: usize) -> Option<At> {
+        self.at.get(extent.checked_sub(self.first)?).cloned()
     }
 
-    /// Sends a range of the body, each extent made ready while the one before is sent.
+    async fn make_ready(&self, worker: &Rc<Worker>, extent: usize) -> Result<Ready, ReadFailed> {
+        let at = self.at(extent).ok_or(ReadFailed::Gone)?;
+        make_known_ready(worker, self.response, self.body, extent, at).await
+    }
+
+    /// Begins to make those extents ready that follow `sent`, up to `last`.
+    fn look_ahead(&mut self, worker: &Rc<Worker>, sent: usize, last: usize) {
+        let begun = sent + self.ahead.len();
+        for extent in begun + 1..=last.min(sent + AHEAD) {
+            let Some(at) = self.at(extent) else { return };
+            let (worker, response) = (Rc::clone(worker), self.response.clone());
+            self.ahead.push_back(Ahead(tokio::task::spawn_local(async move {
+                let Some(Body::Device(body)) = response.body() else { return Err(ReadFailed::Gone) };
+                make_known_ready(&worker, &response, body, extent, at).await
+            })));
+        }
+    }
+
+    /// The extent behind the one that was sent.
+    async fn next(&mut self, worker: &Rc<Worker>, extent: usize) -> Result<Ready, ReadFailed> {
+        match self.ahead.pop_front() {
+            Some(mut ahead) => (&mut ahead.0).await.unwrap_or(Err(ReadFailed::Gone)),
+            None => self.make_ready(worker, extent).await,
+        }
+    }
+
+    /// Sends a range of the body, each extent made ready while those before are sent.
     async fn send(
         &mut self,
         worker: &Rc<Worker>,
@@ -71,29 +103,44 @@ impl Held<'_> {
     ) -> Result<(), Unfinished> {
         let (mut i, mut within) =
             self.body.extent_at(range.start).ok_or(Unfinished::Source("extent-missing"))?;
+        let last = self.body.extent_at(range.end.saturating_sub(1)).map_or(i, |(last, _)| last);
         let mut left = range.end - range.start;
-        let mut next = self.ready.take().filter(|_| i == self.first);
-        while left > 0 {
-            let now = match next.take() {
-                Some(ready) => ready,
-                None => self.make_ready(worker, i).await.map_err(unreadable)?,
-            };
+        let mut now = match self.ready.take().filter(|_| i == self.first) {
+            Some(ready) => ready,
+            None => self.make_ready(worker, i).await.map_err(unreadable)?,
+        };
+        loop {
             let n = (u64::from(self.body.extents[i].at.len) - within).min(left);
             left -= n;
-            let send = send_extent(worker, outbound, &now, within, n, left > 0);
-            let ahead = async {
-                match left {
-                    0 => None,
-                    _ => Some(self.make_ready(worker, i + 1).await),
-                }
-            };
-            let (sent, ahead) = tokio::join!(send, ahead);
-            sent?;
-            next = ahead.transpose().map_err(unreadable)?;
+            self.look_ahead(worker, i, last);
+            send_extent(worker, outbound, &now, within, n, left > 0).await?;
+            if left == 0 {
+                return Ok(());
+            }
             (i, within) = (i + 1, 0);
+            now = self.next(worker, i).await.map_err(unreadable)?;
         }
-        Ok(())
     }
+}
+
+/// Makes an extent ready, and tells the cache what was learnt: one that fails takes its object out.
+async fn make_known_ready(
+    worker: &Rc<Worker>,
+    response: &Response,
+    body: &DeviceBody,
+    extent: usize,
+    at: At,
+) -> Result<Ready, ReadFailed> {
+    let made = make_ready(worker, &body.extents[extent], at).await;
+    let made = made.inspect_err(|failed| told(worker, response, failed))?;
+    if let Some(place) = response.object.place
+        && !body.noted.get()
+        && body.is_verified()
+    {
+        body.noted.set();
+        worker.shared.cache.store.note_verified(response.hash, &place);
+    }
+    Ok(made)
 }
 
 /// Sends a range of a body.

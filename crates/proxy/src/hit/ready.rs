@@ -70,7 +70,11 @@ pub async fn overdue(is_recalled: impl Fn() -> bool) {
 pub(super) fn whereabouts(worker: &Worker, extent: &DeviceExtent) -> Result<At, ReadFailed> {
     let store = &worker.shared.cache.store;
     let place = store.extent_place(&extent.at).ok_or(ReadFailed::Gone)?;
-    store.at(&place).ok_or(ReadFailed::Gone)
+    match store.at(&place).ok_or(ReadFailed::Gone)? {
+        // A body of which a part would have to be waited for is better had from the origin, before it is begun.
+        At::Device(_) if !worker.disk.answers(&place) => Err(ReadFailed::Unanswered),
+        at => Ok(at),
+    }
 }
 
 /// Where the bytes of an extent on a device are to be sent from.
