@@ -6,8 +6,10 @@ mod capacity;
 mod commands;
 mod corruption;
 mod devices;
+mod failing;
 mod kill;
 mod lending;
+mod membership;
 mod restart;
 mod twin;
 

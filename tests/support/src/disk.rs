@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// A raw block device over a file, with direct I/O. Root only; gone with the value.
 pub struct LoopDevice {
     path: PathBuf,
-    _home: TempDir,
+    _home: Option<TempDir>,
 }
 
 impl LoopDevice {
@@ -30,6 +30,18 @@ impl LoopDevice {
         let home = TempDir::new().map_err(|e| e.to_string())?;
         let backing = home.path().join("disk");
         File::create(&backing).and_then(|file| file.set_len(bytes)).map_err(|e| e.to_string())?;
+        LoopDevice::attach(&backing, sector_bytes, Some(home))
+    }
+
+    /// One over a file that somebody else made.
+    ///
+    /// # Errors
+    /// As with [`LoopDevice::new`].
+    pub fn over(backing: &Path) -> Result<LoopDevice, String> {
+        LoopDevice::attach(backing, 512, None)
+    }
+
+    fn attach(backing: &Path, sector_bytes: u32, home: Option<TempDir>) -> Result<LoopDevice, String> {
         let sector = format!("--sector-size={sector_bytes}");
         let name =
             run("losetup", &["--find", "--show", "--direct-io=on", &sector, &backing.to_string_lossy()])?;

@@ -27,6 +27,8 @@
 mod admin;
 mod client;
 mod disk;
+mod faulty;
+mod fuse;
 mod message;
 mod noise;
 mod notrun;
@@ -44,6 +46,7 @@ use std::time::Duration;
 pub use admin::Metrics;
 pub use client::{Ask, Client};
 pub use disk::{LoopDevice, SmallFilesystem, find_in_file, flip_bit};
+pub use faulty::{Fate, FaultyDisk};
 pub use message::{Framing, Head, Request, Response};
 pub use noise::Noise;
 pub use notrun::{have, is_root, not_run};
