@@ -107,9 +107,9 @@ fn config() -> Config {
 impl Sim {
     fn new(seed: u64, faults: Faults) -> Self {
         let mut world = World::new(Rng(seed << 32 | 1 << 31), faults);
-        let errors = world.suspend_errors();
+        world.behave();
         let store = restart::open(&mut world).unwrap();
-        world.resume_errors(errors);
+        world.resume(faults);
         Self {
             seed,
             rng: Rng(seed << 32),

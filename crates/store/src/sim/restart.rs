@@ -63,19 +63,20 @@ impl Sim {
 
     fn reopen(&mut self, expected: &[u64]) {
         self.leave();
-        self.sums.retired += self.store.stats().devices.iter().filter(|device| device.retired).count() as u64;
-        if self.faults.moves {
+        let retired = self.store.stats().devices.iter().filter(|device| device.retired).count() as u64;
+        self.sums.retired += retired;
+        if self.faults.moves && retired == 0 {
             self.world.move_devices();
         }
         self.start_and_crash();
         self.store = self.start();
         (self.begun, self.now) = ((0, 0), 1000);
         self.check_note();
-        let errors = self.world.suspend_errors();
+        let faults = self.world.behave();
         for key in 0..KEYS {
             self.compare(key, expected.contains(&key));
         }
-        self.world.resume_errors(errors);
+        self.world.resume(faults);
         self.durable = 0;
     }
 
@@ -131,9 +132,9 @@ impl Sim {
                 Err(why) => panic!("seed {}: step {}: {why}", self.seed, self.step),
             }
         }
-        let errors = self.world.suspend_errors();
+        let faults = self.world.behave();
         let store = open(&mut self.world).unwrap();
-        self.world.resume_errors(errors);
+        self.world.resume(faults);
         store
     }
 }

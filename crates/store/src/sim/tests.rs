@@ -2,7 +2,7 @@
 use super::*;
 
 /// Seeds of each theme. All themes together come to ten thousand and a little.
-const SEEDS: u64 = 1300;
+const SEEDS: u64 = 1150;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
@@ -90,6 +90,12 @@ fn failing_and_rotting_devices() {
 #[test]
 fn devices_that_come_and_go() {
     theme("devices_that_come_and_go", Faults { moves: true, slow: true, ..Faults::default() });
+}
+
+#[test]
+fn everything_at_once() {
+    let all = Faults { errors: true, slow: true, hung: true, astray: true, rot: true, moves: true };
+    theme("everything_at_once", all);
 }
 
 /// The power goes after each completed write and sync of a short history in turn, those of starts and of a

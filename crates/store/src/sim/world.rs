@@ -15,7 +15,8 @@
 //! * `astray`: a write lands at another block of the same device or another one, at any offset or at its own. It
 //!   reports success. What belongs there is not, and what was there is gone.
 //! * `rot`: a crash may flip one bit anywhere behind the first superblock.
-//! * `moves`: devices come and go between runs.
+//! * `moves`: devices come and go between runs, but not behind the back of one that was retired: alone it could not know
+//!   what it missed.
 //!
 //! Damage adds up without limit, but for one thing: of each device one *copy of a checkpoint* at most is damaged
 //! between two successful starts (by rot, by a stray write that misses or strikes it, by a read that fails), and
@@ -316,13 +317,14 @@ impl World {
         self.present.iter().for_each(|&at| self.disks[at].opened());
     }
 
-    /// No errors until [`World::resume_errors`] gets what this returns.
-    pub(super) fn suspend_errors(&mut self) -> bool {
-        std::mem::take(&mut self.faults.errors)
+    /// Every request does what it should until [`World::resume`] gets what this returns.
+    pub(super) fn behave(&mut self) -> Faults {
+        let calm = Faults { errors: false, astray: false, ..self.faults };
+        std::mem::replace(&mut self.faults, calm)
     }
 
-    pub(super) fn resume_errors(&mut self, errors: bool) {
-        self.faults.errors = errors;
+    pub(super) fn resume(&mut self, faults: Faults) {
+        self.faults = faults;
     }
 
     /// Takes a device away, brings one back, adds a new one, or changes the order.
