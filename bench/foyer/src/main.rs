@@ -128,10 +128,10 @@ impl Plan {
     fn from_arguments(arguments: &[String]) -> Result<Self, Failed> {
         let mut plan = Self {
             dir: std::env::temp_dir().join("tidegate-bench-foyer"),
-            objects: 400_000,
+            objects: 800_000,
             seconds: 3,
             rounds: 3,
-            size_bytes: 1 << 30,
+            size_bytes: 2 << 30,
             memory_bytes: 64 << 20,
             out: PathBuf::from("bench/results"),
         };

@@ -48,8 +48,9 @@ impl Engine for Ours {
     }
 
     fn settle(&self) {
-        let begun = self.engine.store().checkpoints();
-        while self.engine.store().checkpoints() <= begun || self.engine.store().stats().in_flight_bytes > 0 {
+        let store = self.engine.store();
+        let wanted = store.ask_checkpoint();
+        while store.checkpoints() < wanted || store.stats().in_flight_bytes > 0 {
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -5,7 +5,7 @@ use crate::load;
 use bench_store::engine::Failed;
 use foyer::{
     BlockEngineConfig, DeviceBuilder, FileDeviceBuilder, HybridCache, HybridCacheBuilder, HybridCachePolicy,
-    UringIoEngineConfig,
+    IoEngineConfig, UringIoEngineConfig,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -40,7 +40,7 @@ impl Engine for Theirs {
                 .memory(task.memory_bytes)
                 .with_weighter(|_: &u64, body: &Vec<u8>| body.len() + 8)
                 .storage()
-                .with_io_engine_config(UringIoEngineConfig::new())
+                .with_io_engine_config(Box::new(UringIoEngineConfig::new()) as Box<dyn IoEngineConfig>)
                 .with_engine_config(
                     BlockEngineConfig::new(device)
                         .with_buffer_pool_size(POOL_BYTES)

@@ -126,7 +126,7 @@ impl Client {
         let found = self.store.lookup(hash)?;
         let bytes = match &found.at {
             At::Buffered(bytes) => bytes.clone(),
-            At::Device(lease) => self.disk.read(lease).await.ok()?,
+            At::Device(lease) => self.disk.read(lease, false).await.ok()?,
         };
         let record = self.store.record(&found.place, &bytes).ok()?;
         let Body::Inline(inline) = record.body() else { return None };
@@ -161,7 +161,7 @@ impl Client {
     pub async fn read(&self, place: &Place, skip: u32, len: u32) -> Option<Bytes> {
         let At::Device(lease) = self.store.at(place)? else { return None };
         let part = lease.part(skip, len)?;
-        self.disk.read(&part).await.ok()
+        self.disk.read(&part, false).await.ok()
     }
 }
 

@@ -96,13 +96,10 @@ fn put_objects(engine: &Engine) -> Result<(), Failed> {
 
 /// Until a checkpoint has covered everything, so that reads find it on the devices and nothing else goes on.
 fn wait_for_devices(engine: &Engine) {
-    let begun = engine.store().checkpoints();
-    let patience = Instant::now() + Duration::from_secs(20);
-    while engine.store().checkpoints() < begun + 2 && Instant::now() < patience {
-        std::thread::sleep(Duration::from_millis(50));
-        if engine.store().stats().in_flight_bytes == 0 && engine.store().checkpoints() > begun {
-            return;
-        }
+    let (store, patience) = (engine.store(), Instant::now() + Duration::from_secs(20));
+    let wanted = store.ask_checkpoint();
+    while (store.checkpoints() < wanted || store.stats().in_flight_bytes > 0) && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
