@@ -1,6 +1,6 @@
 //! RFC 9111 §4.3: a stale response is asked about, and a 304 makes it fresh again.
 
-use testkit::{Ask, Origin, Reply, Request, Tidegate};
+use testkit::{Ask, Origin, Pattern, Reply, Request, Tidegate, eventually};
 
 use crate::answering;
 
@@ -79,7 +79,7 @@ fn a_200_replaces_what_was_stored() {
 
 #[test]
 fn a_large_body_survives_a_304() {
-    let pattern = testkit::Pattern(11);
+    let pattern = Pattern(11);
     let (origin, tidegate) = validating(
         Reply::generated(pattern, 3_000_000)
             .field("Cache-Control", "max-age=10")
@@ -150,4 +150,39 @@ fn validators_survive_in_strength() {
     tidegate.get("/").expect(200).with_body("body");
     assert!(has_tag(&origin.requests()[1], "W/\"weak\""));
     tidegate.get("/").cache("hit");
+}
+
+#[test]
+fn a_304_costs_the_store_a_head_and_many_share_a_write() {
+    let origin = Origin::answering(|request| {
+        let reply = match request.head.has("if-none-match") {
+            true => Reply::not_modified(),
+            false if request.head.target() == "/small" => Reply::generated(Pattern(1), 15_000),
+            false => Reply::generated(Pattern(2), 3_000_000),
+        };
+        reply.field("ETag", "\"v1\"").field("Cache-Control", "max-age=10").field("Age", "20")
+    });
+    let settings = "[store]\ncheckpoint = \"1h\"\nadmission = \"all\"";
+    let tidegate = Tidegate::reverse(&origin).toml(settings).start();
+    let validate = || {
+        for (target, pattern) in [("/small", Pattern(1)), ("/large", Pattern(2))] {
+            pattern.compare(&tidegate.get(target).expect(200).cache("fwd-status=304").body, 0);
+        }
+    };
+    for target in ["/small", "/large"] {
+        tidegate.get(target).expect(200);
+    }
+    eventually("both are stored", || {
+        let small = tidegate.get("/small").expect(200).cache_parameters();
+        let large = tidegate.get("/large").expect(200).cache_parameters();
+        (small.contains(&"fwd-status=304".into()) && large.contains(&"fwd-status=304".into())).then_some(())
+    });
+    let before = tidegate.metrics_at_rest();
+    (0..100).for_each(|_| validate());
+    let cost = tidegate.metrics_at_rest().since(&before);
+    let admitted = cost.sum("tidegate_store_admitted_bytes_total");
+    assert!(admitted > 100.0 * 100.0, "the store hears of the new heads: {admitted} bytes");
+    assert!(admitted < 200.0 * 1000.0, "and of nothing else: {admitted} bytes");
+    let written = cost.sum("tidegate_store_written_bytes_total");
+    assert!(written <= f64::from(1 << 20), "they share a write: {written} bytes");
 }

@@ -48,12 +48,10 @@ impl Cache {
         if let Some(object) = self.find_in_memory(hash, key) {
             return Some(object);
         }
-        let forgotten = self.purges.forgotten();
         let found = self.store.lookup(hash)?;
         match self.read(disk, hash, key, &found, policy).await {
             Ok(object) => {
                 let object = Arc::new(object?);
-                object.seen.advance(forgotten);
                 self.take_up(hash, object, &found.place)
             }
             Err(ReadFailed::Gone | ReadFailed::Device(_) | ReadFailed::Unanswered | ReadFailed::NoBuffer) => {
@@ -78,7 +76,7 @@ impl Cache {
         match self.purges.check(&object) {
             Verdict::Keep => Some(object),
             Verdict::Stale(at) => Some(self.stale_from(hash, &object, at, epoch)),
-            Verdict::Purged | Verdict::Unknown => {
+            Verdict::Purged => {
                 self.memory.remove(hash);
                 None
             }
@@ -99,7 +97,6 @@ impl Cache {
                 self.store.forget(hash, place);
                 return None;
             }
-            Verdict::Unknown => return None,
         };
         // Removed while it was read: who removes looks into the store first, then into memory.
         if !self.store.is_at(hash, place) {

@@ -119,8 +119,29 @@ async fn refresh_record(worker: &Rc<Worker>, fresh: &Response, place: store::Pla
     let Some(storing) = purges.storing(record.key, &fresh.head) else { return };
     let head = object::encode_response(&fresh.head, &fresh.head.text, storing.epoch());
     let mut out = Outbox::new();
-    told(store.refresh(fresh.hash, &place, &record, &head, found.verified, &mut out));
+    let place = told(store.refresh(fresh.hash, &place, &record, &head, found.verified, &mut out));
     worker.disk.carry_out(out);
+    drop(storing);
+    if let Some(place) = place {
+        note_place(&worker.shared.cache, fresh, place);
+    }
+}
+
+/// Where the record of a refreshed head is: the next refresh begins there.
+fn note_place(cache: &Cache, fresh: &Response, place: store::Place) {
+    let is_there = |object: Arc<Object>| Arc::ptr_eq(&object, &fresh.object);
+    if cache.find_in_memory(fresh.hash, &fresh.object.key).is_none_or(|object| !is_there(object)) {
+        return;
+    }
+    let moved = with_head(fresh, Arc::clone(&fresh.head)).object;
+    if let Ok(mut moved) = Arc::try_unwrap(moved) {
+        moved.place = Some(place);
+        cache.memory.put(fresh.hash, Arc::new(moved));
+    }
+    // Removed meanwhile: who removes looks into the store first, then into memory.
+    if !cache.store.is_at(fresh.hash, &place) {
+        cache.memory.remove(fresh.hash);
+    }
 }
 
 /// The stored response with another head, for this request only.

@@ -8,7 +8,7 @@
 //! - a response whose fetch began before a mark that names it is not found by any request that comes after the mark,
 //!   wherever it was: in memory, in the store, still on its way, or in the store of the process before this one;
 //! - a lookup where no mark was set meanwhile costs one comparison of two numbers;
-//! - a mark is forgotten only when every response that it could name is gone;
+//! - a mark is given up only for a later one that names all that it names;
 //! - marks are bounded in number and bytes, and who sets one too many is told.
 //!
 //! The marks are the store's note (`store::Store::set_note`), which every checkpoint carries: they are there before
@@ -43,15 +43,13 @@ pub enum Verdict {
     Stale(UnixSeconds),
     /// It is purged.
     Purged,
-    /// It was not seen while marks were there that are forgotten now: find it again.
-    Unknown,
 }
 
 /// Why a mark is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
     /// There are as many marks as there may be. Nothing was changed.
-    #[error("there are as many purge marks as can be kept ({} marks, {} bytes): wait until older ones are worked off, use a broader prefix, or purge everything", .marks, .bytes)]
+    #[error("there are as many purge marks as can be kept ({} marks, {} bytes): a prefix takes the place of those below it, and purging everything of all; single URLs can be purged at any time", .marks, .bytes)]
     Full {
         /// Marks that can be kept.
         marks: usize,
@@ -80,8 +78,7 @@ impl Seen {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// No mark up to `epoch` names it.
-    pub fn advance(&self, epoch: Epoch) {
+    fn advance(&self, epoch: Epoch) {
         self.0.fetch_max(epoch, Ordering::Relaxed);
     }
 }
@@ -162,13 +159,6 @@ impl Purges {
     pub fn storing(&self, key: &[u8], head: &Head) -> Option<Storing<'_>> {
         let table = self.table.read();
         (table.judge(key, &head.tags, head.epoch) == Verdict::Keep).then_some(Storing { table })
-    }
-
-    /// Up to which epoch marks were forgotten: an object that is read from the store after this call has been compared
-    /// with them.
-    #[must_use]
-    pub fn forgotten(&self) -> Epoch {
-        self.table.read().forgotten()
     }
 
     /// Sets a mark: from its return on, what it names is not found. `firmness`: purged, or stale from a moment on.

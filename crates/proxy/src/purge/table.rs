@@ -44,8 +44,6 @@ pub(super) struct Table {
     epoch: Epoch,
     /// What was asked for before this epoch is purged.
     floor: Epoch,
-    /// Marks up to this epoch are forgotten.
-    forgotten: Epoch,
     /// By kind of target: URLs, prefixes, tags.
     marks: [HashMap<Box<[u8]>, Marks>; 3],
     /// The lengths that prefixes have, ascending.
@@ -61,10 +59,6 @@ impl Table {
         self.epoch
     }
 
-    pub(super) fn forgotten(&self) -> Epoch {
-        self.forgotten
-    }
-
     /// Targets in it.
     pub(super) fn len(&self) -> usize {
         self.marks.iter().map(HashMap::len).sum()
@@ -77,9 +71,6 @@ impl Table {
         }
         if seen < self.floor {
             return Verdict::Purged;
-        }
-        if seen < self.forgotten {
-            return Verdict::Unknown;
         }
         let mut stale_from: Option<UnixSeconds> = None;
         for marks in self.on(target::resource(key), tags) {
@@ -107,7 +98,7 @@ impl Table {
         self.epoch += 1;
         let epoch = self.epoch;
         if mark.firmness == Firmness::Hard {
-            self.retain(|target, _| !mark.target.covers(target));
+            self.drop_covered(&mark.target);
         }
         let (kind, bytes) = split(mark.target);
         let marks = self.marks[kind].entry(bytes).or_default();
@@ -123,25 +114,12 @@ impl Table {
     /// Purges all that was asked for so far.
     pub(super) fn set_all(&mut self) {
         let epoch = self.epoch + 1;
-        *self = Self { epoch, floor: epoch, forgotten: self.forgotten, ..Self::default() };
+        *self = Self { epoch, floor: epoch, ..Self::default() };
     }
 
-    /// Forgets the marks up to `epoch`: all that they name is gone.
-    #[cfg(test)]
-    pub(super) fn forget(&mut self, epoch: Epoch) {
-        self.forgotten = self.forgotten.max(epoch);
-        self.retain(|_, marks| {
-            for kind in [&mut marks.hard, &mut marks.soft] {
-                *kind = Some(*kind).filter(|set| *set > epoch).unwrap_or(0);
-            }
-            marks.hard > 0 || marks.soft > 0
-        });
-        self.measure_prefixes();
-    }
-
-    fn retain(&mut self, mut keep: impl FnMut(&Target, &mut Marks) -> bool) {
+    fn drop_covered(&mut self, by: &Target) {
         for (kind, marks) in self.marks.iter_mut().enumerate() {
-            marks.retain(|bytes, marks| join(kind, bytes).is_some_and(|target| keep(&target, marks)));
+            marks.retain(|bytes, _| !join(kind, bytes).is_some_and(|target| by.covers(&target)));
         }
     }
 
@@ -183,7 +161,7 @@ const ENTRY_BYTES: usize = 1 + 2 + 3 * 8;
 pub struct Unreadable;
 
 impl Table {
-    /// The form in which the table rests in the store's note. What is forgotten concerns only the process that saw it.
+    /// The form in which the table rests in the store's note.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.encoded_bytes());
         out.push(FORM);

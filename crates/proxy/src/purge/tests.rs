@@ -146,18 +146,3 @@ fn marks_that_take_too_many_bytes_are_refused() {
     let full = |n: usize| table.set(hard(tag(&format!("{n}{}", "x".repeat(1000)))), 64 << 10).is_err();
     assert_eq!((0..100).position(full), Some(63));
 }
-
-#[test]
-fn what_is_forgotten_leaves_later_marks_and_makes_the_unseen_unknown() {
-    let mut table = Table::default();
-    let soft = Firmness::Soft(UnixSeconds(5));
-    table.set(hard(tag("a")), ROOM).unwrap();
-    table.set(Mark { target: tag("a"), firmness: soft }, ROOM).unwrap();
-    table.set(hard(tag("b")), ROOM).unwrap();
-    table.forget(1);
-    assert_eq!(table.judge(b"/", b"c", 0), Verdict::Unknown);
-    assert_eq!(table.judge(b"/", b"a", 1), Verdict::Stale(UnixSeconds(5)));
-    assert_eq!(table.judge(b"/", b"a b", 1), Verdict::Purged);
-    table.forget(2);
-    assert_eq!((table.len(), table.judge(b"/", b"a", 2)), (1, Verdict::Keep));
-}
