@@ -27,6 +27,9 @@ pub(crate) fn run(given: &Inspect) -> Result<(), Failure> {
     bar.finish_and_clear();
     let devices = found.map_err(Failure::running)?;
     written.and_then(|()| listing.finish(&devices)).map_err(Failure::running)?;
+    for device in devices.iter().filter(|device| device.in_use) {
+        eprintln!("{} is in use: this is what its last checkpoint says", device.path.display());
+    }
     if devices.iter().any(|device| device.errors > 0) { Err(Failure::Told(1)) } else { Ok(()) }
 }
 
@@ -62,17 +65,19 @@ impl<'g> Listing<'g> {
     fn object_as_json(&mut self, object: &Object<'_>) -> io::Result<()> {
         self.out.write_all(if self.listed == 1 { OBJECTS.as_bytes() } else { b"," })?;
         let error = Some(object.verdict).filter(|&verdict| verdict != Verdict::Intact).map(Verdict::word);
-        let Object { device, segment, bytes, .. } = object;
+        let Object { device, segment, bytes, offset, offset_on, .. } = object;
         let key = object.key.escape_ascii().to_string();
-        let object =
-            json!({ "device": device, "key": key, "bytes": bytes, "segment": segment, "error": error });
+        let object = json!({
+            "device": device, "key": key, "bytes": bytes, "segment": segment, "error": error,
+            "offset": offset, "offset_on": offset_on,
+        });
         Ok(serde_json::to_writer(&mut self.out, &object)?)
     }
 
     fn object_as_line(&mut self, object: &Object<'_>) -> io::Result<()> {
-        let Object { device, segment, key, bytes, verdict } = object;
-        let (device, key, verdict) = (device.display(), key.escape_ascii(), verdict.word());
-        writeln!(self.out, "{device}  segment {segment}  {bytes} bytes  {verdict}  {key}")
+        let Object { offset, offset_on, segment, key, bytes, verdict, .. } = object;
+        let (device, key, verdict) = (offset_on.display(), key.escape_ascii(), verdict.word());
+        writeln!(self.out, "{device}  offset {offset}  segment {segment}  {bytes} bytes  {verdict}  {key}")
     }
 
     fn finish(mut self, devices: &[Inspected]) -> io::Result<()> {

@@ -57,6 +57,48 @@ fn inspect_verify_finds_a_flipped_bit() {
     let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert!(json["devices"][0]["errors"].as_u64() >= Some(1), "{run:?}");
     assert_eq!(run.code, 1, "{run:?}");
+    // People are told where.
+    let run = Tidegate::run(&["inspect", &text, "--verify"]).expect(1);
+    let line = run.stdout.lines().find(|line| line.contains("bad-body")).unwrap_or_default();
+    let mut words = line.split_whitespace().skip_while(|word| *word != "offset").skip(1);
+    let offset: u64 = words.next().and_then(|word| word.parse().ok()).unwrap();
+    assert!((offset..offset + (1 << 20)).contains(&place), "{place} is not told: {line}");
+}
+
+#[test]
+fn inspect_of_a_store_in_use_says_so() {
+    let origin = sized_origin();
+    let tidegate = Tidegate::reverse(&origin).start();
+    get_all(&tidegate, &targets(20, 5000));
+    let text = tidegate.store_path().display().to_string();
+    let run = Tidegate::run(&["inspect", &text, "--verify", "--json"]).expect(0);
+    assert!(run.stderr.contains(&format!("{text} is in use")), "{run:?}");
+    let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(json["devices"][0]["errors"].as_u64(), Some(0), "{json}");
+    assert_eq!(get_all(&tidegate, &targets(20, 5000)), 20, "the proxy goes on");
+}
+
+/// Several devices of one store, and damage on one of them.
+#[test]
+fn inspect_tells_on_which_device_the_damage_is() {
+    let (home, origin) = (TempDir::new().unwrap(), sized_origin());
+    let paths = ["one", "two"].map(|name| home.path().join(name));
+    let [one, two] = paths.each_ref().map(|path| path.display().to_string());
+    let builder = Tidegate::reverse(&origin).store_at(&format!("path={one},size=64MiB"));
+    let mut tidegate = builder.store_at(&format!("path={two},size=64MiB")).start();
+    get(&tidegate, "/a-8000000");
+    tidegate.stop();
+    let needle = Pattern::of("/a-8000000").bytes(7_000_000, 32);
+    let damaged = paths.iter().find_map(|path| Some((path, *find_in_file(path, &needle).first()?)));
+    let (path, place) = damaged.unwrap();
+    flip_bit(path, place);
+    let run = Tidegate::run(&["inspect", &one, &two, "--verify", "--objects", "--json"]).expect(1);
+    let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let object = &json["objects"][0];
+    assert_eq!(object["error"].as_str(), Some("bad-body"), "{json}");
+    assert_eq!(object["offset_on"].as_str(), path.to_str(), "{json}");
+    let offset = object["offset"].as_u64().unwrap();
+    assert!((offset..offset + (1 << 20)).contains(&place), "{place}: {json}");
 }
 
 #[test]

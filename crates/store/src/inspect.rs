@@ -189,6 +189,11 @@ impl Device {
         }
     }
 
+    /// Where the record of an entry begins on the device, in bytes.
+    pub fn offset(&self, segment: &Segment, entry: &Entry) -> u64 {
+        self.start(segment) + u64::from(entry.offset)
+    }
+
     /// Whether a segment is in another life than when it was looked at: somebody uses the store.
     pub fn moved_on(&self, segment: &Segment, read: &mut Read<'_>) -> bool {
         let header = read(self.start(segment), BLOCK_BYTES).and_then(|block| Header::decode(&block).ok());
@@ -310,30 +315,41 @@ impl Newest {
     }
 }
 
-/// Reads a body in extents, on whichever of the `devices` they are. Holes have nothing to be read.
+/// The first extent of a body that is not as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadExtent {
+    /// What reading it showed.
+    pub verdict: Verdict,
+    /// On which of the devices it is, and where on it in bytes; nothing where that device was not shown.
+    pub place: Option<(usize, u64)>,
+}
+
+/// Reads a body in extents, on whichever of the `devices` they are; `None` where it is intact. Holes have nothing to be
+/// read.
 pub fn verify_extents(
     devices: &[Device],
     extents: impl IntoIterator<Item = ExtentRef>,
     read: &mut ReadOf<'_>,
-) -> Verdict {
+) -> Option<BadExtent> {
     let extents = extents.into_iter().filter(|extent| !extent.is_hole());
-    let verdicts = extents.map(|extent| verify_extent(devices, &extent, read));
-    verdicts.into_iter().find(|&verdict| verdict != Verdict::Intact).unwrap_or(Verdict::Intact)
+    extents.map(|extent| verify_extent(devices, &extent, read)).find(|bad| bad.verdict != Verdict::Intact)
 }
 
-fn verify_extent(devices: &[Device], extent: &ExtentRef, read: &mut ReadOf<'_>) -> Verdict {
+fn verify_extent(devices: &[Device], extent: &ExtentRef, read: &mut ReadOf<'_>) -> BadExtent {
     let on = devices.iter().position(|device| device.superblock.device_id.short() == extent.device);
-    let Some(on) = on else { return Verdict::BodyUnseen };
+    let Some(on) = on else { return BadExtent { verdict: Verdict::BodyUnseen, place: None } };
     let (device, mut read) = (&devices[on], |at, len| read(on, at, len));
     let segments = &mut device.segments.iter();
     let segment = segments.find(|s| (s.number, s.sequence) == (extent.segment, extent.sequence));
-    let Some(segment) = segment else { return Verdict::BodyGone };
-    match crc_of(extent, device.start(segment), &mut read) {
+    let Some(segment) = segment else { return BadExtent { verdict: Verdict::BodyGone, place: None } };
+    let start = device.start(segment);
+    let verdict = match crc_of(extent, start, &mut read) {
         Some(crc) if crc == extent.crc => Verdict::Intact,
         _ if device.moved_on(segment, &mut read) => Verdict::BodyGone,
         Some(_) => Verdict::BadBody,
         None => Verdict::Unreadable,
-    }
+    };
+    BadExtent { verdict, place: Some((on, start + u64::from(extent.offset))) }
 }
 
 /// The checksum of the bytes of an extent as they are now.

@@ -11,7 +11,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::num::NonZeroU64;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -119,6 +119,12 @@ impl Device {
         Ok(Self { writer, buffered, kind, direct, size_bytes, block_bytes, counts_pages })
     }
 
+    /// Whether another handle has it by [`Device::open`], as far as the system tells. Takes no lock itself.
+    pub fn is_in_use(&self) -> bool {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        self.buffered.metadata().is_ok_and(|file| is_locked(&locks, file.dev(), file.ino()))
+    }
+
     /// What it is made of.
     pub fn kind(&self) -> Kind {
         self.kind
@@ -186,6 +192,15 @@ impl Device {
     pub fn advise_dontneed(&self, offset: u64, len: u64) -> io::Result<()> {
         advise(&self.buffered, offset, len, Advice::DontNeed)
     }
+}
+
+/// Whether `/proc/locks` (proc_locks(5)) has an exclusive `flock` of a file.
+fn is_locked(locks: &str, device: u64, inode: u64) -> bool {
+    let id = format!("{:02x}:{:02x}:{inode}", rustix::fs::major(device), rustix::fs::minor(device));
+    locks.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.contains(&"FLOCK") && words.contains(&"WRITE") && words.contains(&id.as_str())
+    })
 }
 
 pub(crate) fn advise(file: &File, offset: u64, len: u64, advice: Advice) -> io::Result<()> {

@@ -42,6 +42,9 @@ pub struct Inspected {
     pub segments: Segments,
     /// Superblocks, contents tables, records and bodies that are not as they were written.
     pub errors: u64,
+    /// Whether a process has it open as a store: then this is what its last checkpoint says.
+    #[serde(skip)]
+    pub in_use: bool,
 }
 
 /// Segments by state.
@@ -62,6 +65,11 @@ pub struct Object<'a> {
     pub device: &'a Path,
     /// The segment of its record.
     pub segment: u32,
+    /// Where the record begins on the device, in bytes; of an object whose body is damaged, where the damaged piece
+    /// begins, on [`Object::offset_on`].
+    pub offset: u64,
+    /// The device that the offset counts on: large bodies lie on several.
+    pub offset_on: &'a Path,
     /// The whole cache key; empty where the record cannot be read.
     pub key: &'a [u8],
     /// Bytes of its body.
@@ -188,11 +196,14 @@ impl<'p> Look<'p> {
         }
         let (mut objects, mut errors) = (0, 0);
         for entry in counting {
-            let Some(Reading { key, bytes, verdict }) = self.object(on, segment, entry) else { continue };
+            let Some(Reading { key, bytes, verdict, place }) = self.object(on, segment, entry) else {
+                continue;
+            };
             objects += 1;
             errors += u64::from(verdict.is_damage());
             let (device, segment) = (self.paths[on].as_path(), segment.number);
-            tell(Told::Object(Object { device, segment, key: &key, bytes, verdict }));
+            let (offset_on, offset) = (self.paths[place.0].as_path(), place.1);
+            tell(Told::Object(Object { device, segment, offset, offset_on, key: &key, bytes, verdict }));
         }
         (objects, errors)
     }
@@ -200,6 +211,7 @@ impl<'p> Look<'p> {
     /// Reads an object as deep as is wanted; `None` where its segment was used again meanwhile.
     fn object(&self, on: usize, segment: &Segment, entry: &Entry) -> Option<Reading> {
         let mut read_here = |at, len| read(&self.devices[on], at, len);
+        let record = (on, self.stores[on].offset(segment, entry));
         let (mut key, mut bytes, mut extents) = (Vec::new(), 0, Vec::new());
         let verdict = self.stores[on].verify(segment, entry, &mut read_here, |record| {
             key = record.key.to_vec();
@@ -210,16 +222,14 @@ impl<'p> Look<'p> {
         });
         if verdict.is_damage() {
             let stays = !self.stores[on].moved_on(segment, &mut read_here);
-            return stays.then_some(Reading { key, bytes, verdict });
+            return stays.then_some(Reading { key, bytes, verdict, place: record });
         }
-        let verdict = match self.depth {
-            Depth::Bodies => {
-                let mut read_of = |on: usize, at, len| read(&self.devices[on], at, len);
-                inspect::verify_extents(&self.stores, extents, &mut read_of)
-            }
-            Depth::Contents | Depth::Records => verdict,
-        };
-        Some(Reading { key, bytes, verdict })
+        let mut read_of = |on: usize, at, len| read(&self.devices[on], at, len);
+        let wanted = if self.depth == Depth::Bodies { extents } else { Vec::new() };
+        let bad = inspect::verify_extents(&self.stores, wanted, &mut read_of);
+        let verdict = bad.map_or(verdict, |bad| bad.verdict);
+        let place = bad.and_then(|bad| bad.place).unwrap_or(record);
+        Some(Reading { key, bytes, verdict, place })
     }
 }
 
@@ -228,6 +238,8 @@ struct Reading {
     key: Vec<u8>,
     bytes: u64,
     verdict: Verdict,
+    /// Which device, and where on it: the record, or what is damaged of its body.
+    place: (usize, u64),
 }
 
 fn open_one(path: &Path) -> Result<(Device, inspect::Device), InspectFailed> {
@@ -262,6 +274,7 @@ fn first_sight(path: &Path, device: &Device, store: &inspect::Device) -> Inspect
         objects: 0,
         bytes: store.segments.iter().map(|segment| store.data_bytes(segment)).sum(),
         segments,
+        in_use: device.is_in_use(),
         errors: store.bad_superblocks(&mut |at, len| read(device, at, len)),
     }
 }

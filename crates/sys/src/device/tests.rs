@@ -77,8 +77,10 @@ fn a_filesystem_without_direct_io_is_reported() {
 #[test]
 fn a_device_has_one_owner() {
     let (_dir, path) = file(MIB);
+    assert!(!Device::open_read_only(&path).unwrap().is_in_use());
     let owner = Device::open(&path, true).unwrap();
     assert!(matches!(Device::open(&path, true), Err(OpenError::InUse)));
+    assert!(Device::open_read_only(&path).unwrap().is_in_use());
     assert!(Device::open_read_only(&path).unwrap().write_at(0, &[0; 512]).is_err());
     drop(owner);
     assert!(Device::open(&path, false).is_ok());
@@ -95,7 +97,7 @@ fn what_is_no_device_is_refused_by_name() {
 #[test]
 fn preallocation_is_all_or_nothing() {
     let (_dir, path) = file(2 * MIB);
-    assert!(std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap()) * 512 >= 2 * MIB);
+    assert!(MetadataExt::blocks(&path.metadata().unwrap()) * 512 >= 2 * MIB);
     assert!(matches!(create_preallocated(&path, MIB), Err(CreateError::Exists)));
     assert_eq!(path.metadata().unwrap().len(), 2 * MIB);
     for size in [1 << 55, u64::MAX] {
