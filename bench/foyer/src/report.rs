@@ -90,7 +90,8 @@ const NOTES: &str = "\
 ## What is different
 
 - In front of both is foyer's memory cache with the same weigher. Behind it: foyer's block engine (defaults but for 64 MiB of
-  buffers, io_uring, written on insertion) or Tidegate's store with its driver (defaults, direct mode).
+  buffers, io_uring, written on insertion) or Tidegate's store with its driver (defaults, but direct mode and everything
+  admitted).
 - Tidegate declines what the devices cannot take and the filler waits; foyer drops it, so its filler waits for the flusher
   after every 8 MiB. Both keep everything that way; puts a second are those of the device in the end.
 - A put is acknowledged before it is on the device by both. Tidegate promises what its last checkpoint covers (every 2 s);

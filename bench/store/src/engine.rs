@@ -30,14 +30,14 @@ pub fn format(devices: &[PathBuf]) -> Result<(), Failed> {
 }
 
 impl Engine {
-    /// Opens devices that are formatted, with the product's defaults and O_DIRECT reads; `more` are lines for
+    /// Opens devices that are formatted, with the product's defaults, but O_DIRECT reads and everything admitted; `more` are lines for
     /// the configuration's `[store]`.
     pub fn open(devices: &[PathBuf], more: &str) -> Result<Self, Failed> {
         let tables: String = devices
             .iter()
             .map(|path| format!("[[store.device]]\npath = {:?}\n", path.display().to_string()))
             .collect();
-        let text = format!("[store]\nio = \"direct\"\n{more}\n{tables}");
+        let text = format!("[store]\nio = \"direct\"\nadmission = \"all\"\n{more}\n{tables}");
         let file = Some(ConfigFile { path: PathBuf::from("bench"), text });
         let settings = load(&Sources { file, flags: Vec::new() }, &Environment::of_process());
         let settings = settings.map_err(|mistakes| format!("{mistakes:?}"))?;

@@ -108,7 +108,7 @@ fn markdown(plan: &Plan, rows: &[Row]) -> String {
 }
 
 const NOTES: &str = "
-The store's side is the product's own driver (`proxy::disk`, direct mode) with its defaults, on one thread plus the
+The store's side is the product's own driver (`proxy::disk`) with its defaults, but direct mode and everything admitted, on one thread plus the
 housekeeping thread. It does more than fio: a write takes space in the log, a checksum and a record, with checkpoints
 going on; an object of 16 KiB is found by its key, read with its record (20 to 24 KiB of whole blocks) and decoded. A
 buffer is taken for every read; fio reuses its own. CPU is that of the process, the kernel's workers for its ring
