@@ -461,6 +461,7 @@ impl Direct {
 
     fn from_arena(device: &Device, size: usize) -> Self {
         let arena = Arena::new(64 * MIB).unwrap();
+        arena.populate(2 * DEPTH * MIB);
         let ring = Ring::with_arena(64, &arena).unwrap();
         Self::over(device, size, ring, Box::new(move |len| arena.try_take(len).unwrap()))
     }

@@ -25,6 +25,9 @@ use crate::settings::{StoreAdmission, StoreIo, StoreSettings};
 /// Memory for what passes through where the kernel keeps what is warm.
 const PASSING_BYTES: u64 = 64 << 20;
 
+/// How much of it is taken from the system before it is needed.
+const PASSING_AT_ONCE_BYTES: u64 = 8 << 20;
+
 /// Why the store cannot be used. The messages say what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenFailed {
@@ -229,10 +232,12 @@ fn recover(
     driver.run(out, &mut |id, result, out| recovery.complete(id, result, out)).map_err(OpenFailed::Queue)?;
     let (store, report) = recovery.into_store().map_err(by_path)?;
     let io = safe_reads(settings.io, &devices, paths);
-    let warm = match io {
-        StoreIo::Direct => Warm::new(settings.warm, true),
-        StoreIo::PageCache => Warm::new(settings.warm.min(PASSING_BYTES), false),
+    let (warm, at_once) = match io {
+        StoreIo::Direct => (Warm::new(settings.warm, true), settings.warm),
+        StoreIo::PageCache => (Warm::new(settings.warm.min(PASSING_BYTES), false), PASSING_AT_ONCE_BYTES),
     };
+    let warm = warm.map_err(OpenFailed::Memory)?;
+    populate(&warm, at_once);
     let capacity =
         |d: &store::DeviceStats| u64::from(d.geometry.segments()) * u64::from(d.geometry.segment_bytes());
     let disks = Disks {
@@ -244,11 +249,19 @@ fn recover(
         bounds: settings.bounds(),
         budget: BufferBudget::new(buffers, buffers / 2),
         buffer_bytes: buffers as u64,
-        warm: warm.map_err(OpenFailed::Memory)?,
+        warm,
         io,
         uring,
     };
     Ok(Opened { disks, report })
+}
+
+/// Takes memory from the system on a thread of its own, so that no network thread has to wait for large pages. Without that
+/// thread it comes as it is used.
+fn populate(warm: &Warm, bytes: u64) {
+    let arena = warm.arena().clone();
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let _ = std::thread::Builder::new().name("memory".into()).spawn(move || arena.populate(bytes));
 }
 
 /// Where a filesystem refuses O_DIRECT the log goes through the page cache, and a page lent by `sendfile` would change

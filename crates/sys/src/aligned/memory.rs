@@ -67,6 +67,17 @@ impl Memory {
         }
     }
 
+    /// Takes the pages of a range from the system, waiting for them; their contents stay as they are.
+    pub(crate) fn populate(&self, range: Range<usize>) -> io::Result<()> {
+        assert!(range.start <= range.end && range.end <= self.len);
+        // SAFETY: madvise requires a range of ours, checked above, and advice that takes nothing from those who use it:
+        // to populate is to do what a write would, without writing.
+        unsafe {
+            let start = self.start.as_ptr().add(range.start);
+            Ok(madvise(start.cast(), range.len(), Advice::LinuxPopulateWrite)?)
+        }
+    }
+
     /// A part of `whole` that is used as if it were a mapping of its own.
     ///
     /// # Safety
