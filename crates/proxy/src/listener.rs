@@ -65,9 +65,19 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
                 }
             }
         }
-        let dropped = gate.look(listener.get_ref(), worker.shared.settings.overload.shedding);
-        worker.metrics.shed(ShedStage::Syn, dropped.into());
+        look(&worker, &mut gate, listener.get_ref());
         tokio::task::yield_now().await;
+    }
+}
+
+fn look(worker: &Worker, gate: &mut Gate, listener: &TcpListener) {
+    let was_shedding = gate.is_shedding();
+    let dropped = gate.look(listener, worker.shared.settings.overload.shedding);
+    worker.metrics.shed(ShedStage::Syn, dropped.into());
+    match (was_shedding, gate.is_shedding()) {
+        (false, true) => worker.metrics.gate_shuts(),
+        (true, false) => worker.metrics.gate_opens(),
+        _ => {}
     }
 }
 

@@ -39,7 +39,6 @@ struct Snapshot {
     totals: Totals,
     store: StoreReading,
     log_dropped: u64,
-    overloaded: bool,
     started: u64,
 }
 
@@ -95,7 +94,7 @@ pub static METRICS: &[MetricInfo] = &[
         name: "tidegate_overloaded",
         label: None,
         help: "1 while load is being shed, else 0",
-        read: Read::Gauge(|s| u64::from(s.overloaded)),
+        read: Read::Gauge(|s| u64::from(s.totals.shedding > 0)),
     },
     MetricInfo {
         name: "tidegate_shed",
@@ -336,7 +335,6 @@ impl Collector for Metrics {
             totals: self.totals(),
             store: self.store(),
             log_dropped: self.log_dropped(),
-            overloaded: self.overloaded(),
             started: self.started_seconds(),
         };
         METRICS.iter().try_for_each(|info| info.encode(&snapshot, &mut encoder))

@@ -30,7 +30,6 @@ pub struct Metrics {
     blocks: Mutex<Vec<Arc<worker::Block>>>,
     store: RwLock<Option<Box<dyn Fn() -> StoreReading + Send + Sync>>>,
     log_dropped: RwLock<Option<Box<dyn Fn() -> u64 + Send + Sync>>>,
-    overloaded: RwLock<Option<Box<dyn Fn() -> bool + Send + Sync>>>,
     started: SystemTime,
 }
 
@@ -96,7 +95,6 @@ impl Metrics {
             blocks: Mutex::default(),
             store: RwLock::default(),
             log_dropped: RwLock::default(),
-            overloaded: RwLock::default(),
             started: SystemTime::now(),
         })
     }
@@ -117,11 +115,6 @@ impl Metrics {
     /// Names whom to ask how many access log lines were dropped.
     pub fn read_log_dropped_with(&self, read: impl Fn() -> u64 + Send + Sync + 'static) {
         *self.log_dropped.write() = Some(Box::new(read));
-    }
-
-    /// Names whom to ask whether load is being shed.
-    pub fn read_overloaded_with(&self, read: impl Fn() -> bool + Send + Sync + 'static) {
-        *self.overloaded.write() = Some(Box::new(read));
     }
 
     /// The sums over all workers.
@@ -156,10 +149,6 @@ impl Metrics {
 
     fn log_dropped(&self) -> u64 {
         self.log_dropped.read().as_ref().map_or(0, |read| read())
-    }
-
-    fn overloaded(&self) -> bool {
-        self.overloaded.read().as_ref().is_some_and(|read| read())
     }
 
     fn started_seconds(&self) -> u64 {

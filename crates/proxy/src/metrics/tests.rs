@@ -36,7 +36,9 @@ fn a_scrape_sums_the_workers_and_tells_every_metric() {
         ..StoreReading::default()
     });
     metrics.read_log_dropped_with(|| 11);
-    metrics.read_overloaded_with(|| true);
+    two.gate_shuts();
+    one.gate_shuts();
+    one.gate_opens();
 
     let text = metrics.encode().unwrap();
     let rows = [

@@ -128,6 +128,7 @@ pub(super) struct Block {
     requests: [Durations; RESULTS],
     body_bytes: [AtomicU64; ROUTES],
     shed: [AtomicU64; STAGES],
+    shedding: AtomicU64,
     origin_requests: AtomicU64,
     user_copied: AtomicU64,
     pool_hits: AtomicU64,
@@ -186,6 +187,16 @@ impl WorkerMetrics {
         add(&self.block.shed[stage as usize], count);
     }
 
+    /// A listener's gate begins to refuse connections.
+    pub fn gate_shuts(&self) {
+        add(&self.block.shedding, 1);
+    }
+
+    /// It refuses none any more. Follows a [`Self::gate_shuts`].
+    pub fn gate_opens(&self) {
+        add(&self.block.shedding, 1_u64.wrapping_neg());
+    }
+
     /// Buffers were asked for: `hits` times a pool had one, `misses` times it had to be allocated.
     #[inline]
     pub fn buffers(&self, hits: u64, misses: u64) {
@@ -233,6 +244,8 @@ pub struct Totals {
     pub body_bytes: [u64; ROUTES],
     /// What was refused, in the order of [`ShedStage::ALL`].
     pub shed: [u64; STAGES],
+    /// Gates that are refusing connections now.
+    pub shedding: u64,
     /// Requests sent to origins.
     pub origin_requests: u64,
     /// Body bytes received into user memory.
@@ -273,6 +286,7 @@ impl Totals {
         }
         sum_into(&mut self.body_bytes, &block.body_bytes);
         sum_into(&mut self.shed, &block.shed);
+        self.shedding += block.shedding.load(Relaxed);
         self.origin_requests += block.origin_requests.load(Relaxed);
         self.user_copied += block.user_copied.load(Relaxed);
         self.pool_hits += block.pool_hits.load(Relaxed);
