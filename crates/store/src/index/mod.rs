@@ -43,6 +43,15 @@ impl Index {
         self.shard(of).lock().update(of.tag(), Location::count_hit).is_some()
     }
 
+    /// Sets an entry's uses, unless it is no longer at `place`.
+    pub(crate) fn set_uses(&self, of: Fingerprint, place: Location, uses: u32) {
+        self.shard(of).lock().update(of.tag(), |location| {
+            if location.same_place(place) {
+                *location = location.with_hits(uses);
+            }
+        });
+    }
+
     /// Enters what `make` returns, which is called under the shard's lock; returns what was there before.
     pub(crate) fn insert(&self, of: Fingerprint, make: impl FnOnce() -> Location) -> Option<Location> {
         self.insert_if(of, |_| true, make).ok().flatten()

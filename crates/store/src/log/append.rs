@@ -80,10 +80,11 @@ impl Log {
         of: Fingerprint,
         record: &RecordToWrite<'_>,
         flags: Flags,
+        source: Source,
         condition: impl FnOnce(Option<Location>) -> bool,
         out: &mut Outbox,
     ) -> Result<(Place, Option<Location>), Declined> {
-        let len = self.make_record_room(record, Source::Store, out)?;
+        let len = self.make_record_room(record, source, out)?;
         let common = std::sync::Arc::clone(&self.common);
         let mut replaced = Ok(None);
         let place = self.append_with(of, record, len, flags, |location, lsn| {
@@ -146,7 +147,13 @@ impl Log {
     }
 
     /// Takes space for an extent.
-    pub(crate) fn reserve(&mut self, of: Fingerprint, len: u32, out: &mut Outbox) -> Result<Lease, Declined> {
+    pub(crate) fn reserve(
+        &mut self,
+        of: Fingerprint,
+        len: u32,
+        source: Source,
+        out: &mut Outbox,
+    ) -> Result<Lease, Declined> {
         let bytes = round_to_blocks(len);
         if len == 0 || bytes > self.data_bytes_max() {
             return Err(Declined::TooLarge);
@@ -155,7 +162,7 @@ impl Log {
             self.close_gather(out);
         }
         if !self.has_space(bytes) {
-            self.begin_segment_for(bytes, Source::Store, out)?;
+            self.begin_segment_for(bytes, source, out)?;
         }
         let lsn = self.common.next_lsn();
         let open = self.open.as_mut().ok_or(Declined::NoSpace)?;

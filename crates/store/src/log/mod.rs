@@ -13,6 +13,7 @@
 
 mod append;
 mod reclaim;
+mod victim;
 
 pub(crate) use append::{Flags, Source};
 
@@ -31,6 +32,7 @@ use crate::stats::SegmentCounts;
 use crate::types::{Declined, DeviceId, DeviceIndex, Lsn, Millis, Place};
 use append::Gather;
 use bytes::Bytes;
+pub(crate) use reclaim::Body;
 use reclaim::{Draining, Reclaim};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Taking segments back, oldest first.
 //!
 //! ```text
-//! read contents → drop what was not used, read what was → carry that forward → close the life, raise the floor
-//!   → readers gone and a later checkpoint complete → Free
+//! read contents → decide (victim.rs) → carry bodies (store/bodies.rs) → read used records, carry them
+//!   → close the life, raise the floor → readers gone and a later checkpoint complete → Free
 //! ```
 //! The floor (lives before it have no contents) becomes durable in the same checkpoint as the carried copies: a
 //! crash finds either the old segment or the copies, and what was dropped does not come back once a
@@ -12,15 +12,15 @@
 //! the extent reference is over, a reader is refused the lease and forgets the object. (Telling them from objects
 //! that were replaced by newer ones would cost a read for each.)
 
+use super::victim::{self, Fate};
 use super::{Failure, Log, Sealed, State};
 use crate::block::{BLOCK_BYTES, round_to_blocks};
 use crate::disk::extent::ExtentRef;
-use crate::disk::record::{Body, BodyToWrite, Record, RecordToWrite};
-use crate::disk::segment::{Entry, EntryKind, Trailer};
+use crate::disk::record::{self, BodyToWrite, Record, RecordToWrite};
+use crate::disk::segment::{Entry, Trailer};
 use crate::fingerprint::Fingerprint;
 use crate::index::Location;
 use crate::io::{Io, IoDone, IoId, IoResult, Outbox};
-use crate::policy::{self, Hot};
 use crate::store::Blocked;
 use crate::table::Table;
 use crate::types::Millis;
@@ -32,16 +32,33 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 pub(super) struct Reclaim {
     segment: u32,
     sequence: u64,
-    io: IoId,
     step: Step,
 }
 
 #[derive(Debug)]
 enum Step {
     /// The contents table is being read.
-    Contents,
-    /// Used records are being read, a batch at a time.
-    Carrying { now: Batch, rest: Vec<Batch> },
+    Contents { io: IoId },
+    /// The whole store carries bodies, one after the other ([`Log::next_body`]).
+    Bodies { bodies: Vec<Fingerprint>, records: Vec<Batch> },
+    /// Used records are being read, a batch at a time. `moved`: bodies were carried before.
+    Carrying { io: IoId, now: Batch, rest: Vec<Batch>, moved: bool },
+    /// All is carried; see [`Log::finish`].
+    Done,
+}
+
+impl Step {
+    fn waits_for(&self, id: IoId) -> bool {
+        matches!(self, Self::Contents { io } | Self::Carrying { io, .. } if *io == id)
+    }
+}
+
+/// A body of which a part is in the segment that is taken back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Body {
+    pub(crate) of: Fingerprint,
+    pub(crate) segment: u32,
+    pub(crate) sequence: u64,
 }
 
 /// Records that one read gets.
@@ -86,7 +103,7 @@ impl Log {
         self.device.has_room.store(false, Relaxed);
         let len = self.device.geometry.segment_bytes() - contents_offset;
         let io = self.read(segment, contents_offset, len, out);
-        self.reclaim = Some(Reclaim { segment, sequence, io, step: Step::Contents });
+        self.reclaim = Some(Reclaim { segment, sequence, step: Step::Contents { io } });
     }
 
     fn read(&self, segment: u32, offset: u32, len: u32, out: &mut Outbox) -> IoId {
@@ -102,72 +119,98 @@ impl Log {
         result: IoResult,
         out: &mut Outbox,
     ) -> Result<(), Failure> {
-        let Some(reclaim) = self.reclaim.take_if(|reclaim| reclaim.io == id) else { return Ok(()) };
+        let Some(reclaim) = self.reclaim.take_if(|reclaim| reclaim.step.waits_for(id)) else { return Ok(()) };
         let (bytes, outcome) = match result {
             Ok(IoDone::Read(bytes)) => (Some(bytes), Ok(())),
             Ok(_) | Err(_) => (None, Err(Failure::Counted)),
         };
-        let Reclaim { segment, sequence, step, .. } = reclaim;
-        let batches = match step {
-            Step::Contents => self.sort_contents(segment, sequence, bytes),
-            Step::Carrying { now, rest } => {
-                self.carry(segment, sequence, &now, bytes, out);
-                rest
+        let Reclaim { segment, sequence, step } = reclaim;
+        match step {
+            Step::Contents { .. } => {
+                let Fate { records, bodies, doomed } = self.sort_contents(segment, sequence, bytes);
+                self.doomed = doomed;
+                let records = batches(records, self.common.config.gather_bytes);
+                self.reclaim = Some(Reclaim { segment, sequence, step: Step::Bodies { bodies, records } });
+                self.skip_bodies_if_none(out);
             }
-        };
-        self.carry_on(segment, sequence, batches, out);
+            Step::Carrying { now, rest, moved, .. } => {
+                self.carry(segment, sequence, &now, bytes, out);
+                self.carry_on(segment, sequence, rest, moved, out);
+            }
+            Step::Bodies { .. } | Step::Done => {}
+        }
         outcome
     }
 
-    /// Reads the next batch, or finishes.
-    fn carry_on(&mut self, segment: u32, sequence: u64, mut batches: Vec<Batch>, out: &mut Outbox) {
-        match batches.pop() {
-            None => self.drain(segment, sequence, out),
-            Some(now) => {
-                let io = self.read(segment, now.from, now.len, out);
-                let step = Step::Carrying { now, rest: batches };
-                self.reclaim = Some(Reclaim { segment, sequence, io, step });
+    fn skip_bodies_if_none(&mut self, out: &mut Outbox) {
+        let none =
+            |reclaim: &mut Reclaim| matches!(&reclaim.step, Step::Bodies { bodies, .. } if bodies.is_empty());
+        if let Some(Reclaim { segment, sequence, step: Step::Bodies { records, .. } }) =
+            self.reclaim.take_if(none)
+        {
+            self.carry_on(segment, sequence, records, false, out);
+        }
+    }
+
+    /// The next body to be carried; after the last one the records' turn comes.
+    pub(crate) fn next_body(&mut self, out: &mut Outbox) -> Option<Body> {
+        let &mut Reclaim { segment, sequence, ref mut step } = self.reclaim.as_mut()?;
+        let Step::Bodies { bodies, records } = step else { return None };
+        match bodies.pop() {
+            Some(of) => Some(Body { of, segment, sequence }),
+            None => {
+                let records = std::mem::take(records);
+                self.reclaim = None;
+                self.carry_on(segment, sequence, records, true, out);
+                None
             }
         }
     }
 
-    /// Drops what was not used, or is too much; returns the rest in batches. Without a contents table that
-    /// can be trusted everything is dropped.
-    fn sort_contents(&mut self, segment: u32, sequence: u64, bytes: Option<Bytes>) -> Vec<Batch> {
+    /// Reads the next batch of records, or comes to an end: at once, or, where bodies moved to other devices, as soon as
+    /// [`Log::finish`] is called.
+    fn carry_on(&mut self, segment: u32, sequence: u64, mut rest: Vec<Batch>, moved: bool, out: &mut Outbox) {
+        let step = match rest.pop() {
+            None if !moved => return self.drain(segment, sequence, out),
+            None => Step::Done,
+            Some(now) => {
+                let io = self.read(segment, now.from, now.len, out);
+                Step::Carrying { io, now, rest, moved }
+            }
+        };
+        self.reclaim = Some(Reclaim { segment, sequence, step });
+    }
+
+    /// Whether [`Log::finish`] is wanted.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        matches!(&self.reclaim, Some(Reclaim { step: Step::Done, .. }))
+    }
+
+    /// Raises the floor over a segment whose bodies were carried. The caller holds the lock of the checkpoint: none may
+    /// begin between the logs that took the bodies and this one, or it would cover the floor and not the copies.
+    pub(crate) fn finish(&mut self, out: &mut Outbox) {
+        if let Some(Reclaim { segment, sequence, .. }) =
+            self.reclaim.take_if(|it| matches!(it.step, Step::Done))
+        {
+            self.drain(segment, sequence, out);
+        }
+    }
+
+    /// Decides what is carried. Without a contents table that can be trusted everything is dropped.
+    fn sort_contents(&mut self, segment: u32, sequence: u64, bytes: Option<Bytes>) -> Fate {
         let number = self.device.base + segment;
         let Some(entries) = bytes.and_then(|bytes| self.decode_contents(segment, sequence, &bytes)) else {
             let gone = self.common.index.sweep(|location| location.segment() == number);
             gone.into_iter().for_each(|of| self.count_evicted(of));
-            return Vec::new();
+            return Fate::default();
         };
-        let pinned = self.common.config.pinned.map(Fingerprint::from);
-        let mut used = Vec::new();
-        for entry in entries {
-            let EntryKind::Record { elsewhere } = entry.kind else { continue };
-            let here = Location::new(number, entry.offset, entry.len, false, elsewhere);
-            match self.common.index.get(entry.fingerprint) {
-                Some(now)
-                    if now.same_place(here) && (now.hits() > 0 || pinned == Some(entry.fingerprint)) =>
-                {
-                    used.push((entry, now));
-                }
-                Some(now) if now.same_place(here) => self.doomed.push((entry, here)),
-                _ => {}
-            }
-        }
-        let (carried, left) = policy::select(
-            used,
-            self.device.geometry.segment_bytes(),
-            self.common.config.carry_percent,
-            (self.free.len(), self.low_water()),
-            |(entry, now): &(Entry, Location)| Hot {
-                uses: now.hits(),
-                bytes: entry.len,
-                pinned: pinned == Some(entry.fingerprint),
-            },
-        );
-        self.doomed.extend(left);
-        batches(carried, self.common.config.gather_bytes)
+        let terms = victim::Terms {
+            segment_bytes: self.device.geometry.segment_bytes(),
+            percent: self.common.config.carry_percent,
+            free: (self.free.len(), self.low_water()),
+            pinned: self.common.config.pinned.map(Fingerprint::from),
+        };
+        victim::decide(&entries, number, terms, |of| self.common.index.get(of))
     }
 
     /// Drops what was not carried, in the same breath as the floor is raised: a checkpoint in between would
@@ -220,11 +263,11 @@ impl Log {
         let Ok(record) = Record::decode_at(raw, self.device.id, &place) else { return false };
         let extents: Vec<ExtentRef>;
         let body = match record.body() {
-            Body::Inline(inline) if inline.is_intact() => {
+            record::Body::Inline(inline) if inline.is_intact() => {
                 BodyToWrite::Inline { bytes: inline.bytes, crc: inline.crc }
             }
-            Body::Inline(_) => return false,
-            Body::Extents(table) => {
+            record::Body::Inline(_) => return false,
+            record::Body::Extents(table) => {
                 let mut table = Table::of(table.iter());
                 table.retain(|extent| self.will_live(segment, extent));
                 if table.pieces().is_empty() && table.length() > 0 {

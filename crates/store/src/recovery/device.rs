@@ -549,6 +549,6 @@ impl DeviceRecovery {
         });
         let sequences = Sequences { floor, next: self.next_sequence };
         let log = Log::new(Arc::clone(&info), Arc::clone(common), states, sealed, sequences);
-        Some(Device { info, log: Mutex::new(log) })
+        Some(Device { info, log: Mutex::new(log), carrying: AtomicBool::new(false) })
     }
 }

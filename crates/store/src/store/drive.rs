@@ -17,10 +17,15 @@ impl Store {
         }
         let Some(device) = shared.device(id.device()) else { return };
         let failed = result.is_err();
+        let for_body = shared.awaited_by_body(id).then(|| result.clone());
         let outcome = device.log.lock().complete(id, result, out);
         if let Err(failure) = outcome {
             shared.count_error(device, failure);
         }
+        if let Some(result) = for_body {
+            shared.move_complete(id, &result, out);
+        }
+        shared.carry_bodies(device, out);
         shared.checkpoint_complete(id, failed, out);
     }
 
@@ -61,7 +66,9 @@ impl Store {
         }
         for device in &shared.devices {
             device.log.lock().upkeep(out);
+            shared.carry_bodies(device, out);
         }
+        shared.abandon_moves(out);
         shared.checkpoint_if_due(now, out);
         shared.scrub_tick(now, out);
     }

@@ -8,6 +8,7 @@
 //! the lease) → [`Store::record`] → compare the key → where `verified` is false, check the body's checksums
 //! and call [`Store::note_verified`] → lend the body, each extent under [`Store::at`].
 
+mod bodies;
 mod checkpoint;
 mod drive;
 mod note;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     checkpoint: Mutex<Checkpointer>,
     note: Mutex<bytes::Bytes>,
     scrub: scrub::Scrubber,
+    /// Bodies that are being carried forward.
+    moves: Mutex<Vec<bodies::Move>>,
     closed: AtomicBool,
 }
 
@@ -59,6 +62,8 @@ pub(crate) struct Identity {
 pub(crate) struct Device {
     pub(crate) info: Arc<DeviceInfo>,
     pub(crate) log: Mutex<Log>,
+    /// Whether a body is being carried out of it, or somebody looks for the next one.
+    pub(crate) carrying: AtomicBool,
 }
 
 /// An answer of [`Store::lookup`].
@@ -104,6 +109,7 @@ impl Store {
                 checkpoint,
                 note: Mutex::new(note),
                 scrub,
+                moves: Mutex::new(Vec::new()),
                 closed: AtomicBool::new(false),
             }),
         }

@@ -146,7 +146,7 @@ impl Shared {
     }
 
     /// Bytes from the buffer, or the lease where there are none: then they are on the device.
-    fn at(&self, lease: Lease) -> Option<At> {
+    pub(super) fn at(&self, lease: Lease) -> Option<At> {
         let place = lease.place();
         let device = self.device(place.device)?;
         if device.info.lives.is_settled(place.segment) {

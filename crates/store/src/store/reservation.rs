@@ -3,7 +3,7 @@
 use super::{Shared, Store};
 use crate::block::round_to_blocks;
 use crate::disk::extent::ExtentRef;
-use crate::log::Failure;
+use crate::log::{Failure, Source};
 use crate::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -85,7 +85,7 @@ impl Store {
         let shared = &self.shared;
         shared.admits()?;
         let device = shared.extent_device().ok_or(Declined::DeviceRetired)?;
-        let lease = device.log.lock().reserve(hash.into(), len, out)?;
+        let lease = device.log.lock().reserve(hash.into(), len, Source::Store, out)?;
         let reservation = Reservation { shared: Arc::clone(shared), lease };
         let bytes = reservation.bytes();
         shared.common.in_flight_bytes.fetch_add(bytes, Relaxed);

@@ -9,7 +9,7 @@ use crate::disk::record::{BodyToWrite, RecordToWrite};
 use crate::disk::segment::EntryKind;
 use crate::fingerprint::Fingerprint;
 use crate::index::Location;
-use crate::log::Flags;
+use crate::log::{Flags, Source};
 use crate::placement::{self, Candidate};
 use crate::*;
 use std::sync::atomic::Ordering::Relaxed;
@@ -168,11 +168,22 @@ impl Store {
 
 impl Shared {
     fn put(&self, record: &RecordToWrite<'_>, terms: Terms, out: &mut Outbox) -> Result<Place, Declined> {
-        self.put_now(record, terms, out).map_err(|why| self.common.count_declined(why))
+        let put = self.admits().and_then(|()| self.put_for(Source::Store, record, terms, out));
+        let place = put.map_err(|why| self.common.count_declined(why))?;
+        let inline = if let BodyToWrite::Inline { bytes, .. } = record.body { bytes.len() } else { 0 };
+        let admitted = record.key.len() + record.head.len() + inline;
+        self.common.admitted_bytes.fetch_add(admitted as u64, Relaxed);
+        Ok(place)
     }
 
-    fn put_now(&self, record: &RecordToWrite<'_>, terms: Terms, out: &mut Outbox) -> Result<Place, Declined> {
-        self.admits()?;
+    /// The same on behalf of `source`, uncounted.
+    pub(super) fn put_for(
+        &self,
+        source: Source,
+        record: &RecordToWrite<'_>,
+        terms: Terms,
+        out: &mut Outbox,
+    ) -> Result<Place, Declined> {
         let of = Fingerprint::from(record.hash);
         let elsewhere = matches!(record.body, BodyToWrite::Extents(_));
         let flags = Flags { verified: terms.verified, elsewhere };
@@ -184,10 +195,7 @@ impl Shared {
             }
         };
         let device = self.home(of).ok_or(Declined::DeviceRetired)?;
-        let (place, replaced) = device.log.lock().append(of, record, flags, is_expected, out)?;
-        let inline = if let BodyToWrite::Inline { bytes, .. } = record.body { bytes.len() } else { 0 };
-        let admitted = record.key.len() + record.head.len() + inline;
-        self.common.admitted_bytes.fetch_add(admitted as u64, Relaxed);
+        let (place, replaced) = device.log.lock().append(of, record, flags, source, is_expected, out)?;
         let other =
             replaced.and_then(|old| self.device_of(old)).filter(|other| other.info.index != place.device);
         if let Some(other) = other.filter(|other| !other.info.is_retired()) {

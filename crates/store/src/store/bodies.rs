@@ -1,0 +1,338 @@
+//! Carrying bodies forward: what reclaim cannot do with one log, because record and pieces are on any device.
+//!
+//! ```text
+//! next body of a segment → read its record → for each piece there: read → check → reserve → write
+//!   → store the record with the pieces' new places, if the object is still at its place → next body
+//! ```
+//! One body at a time for each segment that is taken back, one piece in memory: bounded whatever the body. What goes
+//! wrong on the way leaves the body as it was, and the pieces that stay behind become holes when the life ends.
+//!
+//! What is carried: a body all of whose stored pieces are in the segment, after one use, as records are. Of a longer
+//! one the *first* piece takes two uses and leaves one, which takes the others along when their segments' turn comes
+//! and does not last for another round. A small body that lies in an older record (its head was refreshed) comes
+//! back into one record with its head.
+//!
+//! The list of moves is locked for a look only: no log is called meanwhile.
+
+use super::{At, Device, Shared, Terms};
+use crate::block::{BLOCK_BYTES, round_to_blocks};
+use crate::disk::record::{BodyToWrite, RecordToWrite};
+use crate::index::Location;
+use crate::log::{self, Failure, Source};
+use crate::policy::left_after_carry;
+use crate::*;
+use ::bytes::Bytes;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// A body on its way.
+#[derive(Debug)]
+pub(super) struct Move {
+    /// The device whose segment is taken back.
+    from: DeviceIndex,
+    body: log::Body,
+    /// Where the record is, and what the index said of it.
+    place: Place,
+    location: Location,
+    /// The record's bytes, once they are known.
+    record: Bytes,
+    uses_left: u32,
+    /// Pieces to be moved, last one first.
+    todo: Vec<Piece>,
+    moved: Vec<Piece>,
+    /// Keeps what was read and written in its life until the record says so.
+    held: Vec<Lease>,
+    io: IoId,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    Record,
+    Read(Piece),
+    Write { piece: Piece, bytes: u64 },
+}
+
+impl Shared {
+    /// Carries on where a log waits for its bodies to be carried, and ends what is at its end.
+    pub(super) fn carry_bodies(&self, device: &Device, out: &mut Outbox) {
+        while !device.carrying.swap(true, SeqCst) {
+            let body = device.log.lock().next_body(out);
+            let begun = body.and_then(|body| self.begin_move(device, body, out));
+            if let Some(begun) = begun {
+                return self.moves.lock().push(begun);
+            }
+            device.carrying.store(false, SeqCst);
+            if body.is_none() {
+                return self.finish_reclaims(device, out);
+            }
+        }
+    }
+
+    /// The floor is raised while no checkpoint can begin, see [`log::Log::finish`].
+    fn finish_reclaims(&self, device: &Device, out: &mut Outbox) {
+        if device.log.lock().is_unfinished() {
+            let _none_begins = self.checkpoint.lock();
+            device.log.lock().finish(out);
+        }
+    }
+
+    /// Whether a body waits for this request.
+    pub(super) fn awaited_by_body(&self, id: IoId) -> bool {
+        self.moves.lock().iter().any(|it| it.io == id)
+    }
+
+    /// Takes the outcome of a request that a body waits for.
+    pub(super) fn move_complete(&self, id: IoId, result: &IoResult, out: &mut Outbox) {
+        let Some(found) = self.take_move(|it| it.io == id) else { return };
+        let Some(device) = self.device(found.from) else { return };
+        if result.is_err()
+            && let Some(failed) = self.device(id.device())
+        {
+            self.count_error(failed, Failure::Counted);
+        }
+        match self.go_on(found, result, out) {
+            Some(next) => self.moves.lock().push(next),
+            None => self.end_move(device, out),
+        }
+    }
+
+    /// Gives up what waits for a device that may never answer.
+    pub(super) fn abandon_moves(&self, out: &mut Outbox) {
+        let lost = |it: &Move| self.device(it.io.device()).is_none_or(|device| device.info.is_retired());
+        while let Some(abandoned) = self.take_move(lost) {
+            self.written(&abandoned);
+            if let Some(device) = self.device(abandoned.from) {
+                self.end_move(device, out);
+            }
+        }
+    }
+
+    fn end_move(&self, device: &Device, out: &mut Outbox) {
+        device.carrying.store(false, SeqCst);
+        self.carry_bodies(device, out);
+    }
+
+    fn take_move(&self, which: impl Fn(&Move) -> bool) -> Option<Move> {
+        let mut moves = self.moves.lock();
+        let at = moves.iter().position(which)?;
+        Some(moves.swap_remove(at))
+    }
+
+    fn begin_move(&self, device: &Device, body: log::Body, out: &mut Outbox) -> Option<Move> {
+        if self.closed.load(Relaxed) {
+            return None;
+        }
+        let location = self.common.index.get(body.of).filter(|now| now.elsewhere() && now.hits() > 0)?;
+        let (home, place) = self.place_of(location)?;
+        let at = self.at(home.info.lives.lease(place)?)?;
+        let begun = Move {
+            from: device.info.index,
+            body,
+            place,
+            location,
+            record: Bytes::new(),
+            uses_left: 0,
+            todo: Vec::new(),
+            moved: Vec::new(),
+            held: Vec::new(),
+            io: IoId::from_number(0),
+            step: Step::Record,
+        };
+        match at {
+            At::Buffered(bytes) => self.plan(begun, bytes, out),
+            At::Device(lease) => {
+                let io = read(home, &place, out);
+                Some(Move { io, held: vec![lease], ..begun })
+            }
+        }
+    }
+
+    fn go_on(&self, it: Move, result: &IoResult, out: &mut Outbox) -> Option<Move> {
+        self.written(&it);
+        match (&it.step, result) {
+            (Step::Record, Ok(IoDone::Read(bytes))) => {
+                let bytes = cut(bytes, &it.place)?;
+                self.plan(it, bytes, out)
+            }
+            (Step::Read(piece), Ok(IoDone::Read(bytes))) => {
+                let piece = *piece;
+                let bytes = self.place_here(&it, &piece).and_then(|place| cut(bytes, &place));
+                match bytes.filter(|bytes| crc32c(bytes) == piece.extent.crc) {
+                    Some(bytes) => self.write_piece(it, piece, &bytes, out),
+                    None => self.next_piece(it, out),
+                }
+            }
+            (Step::Write { piece, .. }, Ok(IoDone::Written)) => {
+                let moved = *piece;
+                let mut it = it;
+                it.moved.push(moved);
+                self.next_piece(it, out)
+            }
+            _ => None,
+        }
+    }
+
+    /// The record is here: which of its pieces are in the segment, and may they be carried?
+    fn plan(&self, mut it: Move, bytes: Bytes, out: &mut Outbox) -> Option<Move> {
+        let device = self.device(it.place.device)?;
+        let record = Record::decode_at(&bytes, device.info.id, &it.place).ok()?;
+        let Body::Extents(extents) = record.body() else { return None };
+        let table = Table::of(extents.iter());
+        let victim = self.device(it.from)?.info.id.short();
+        let is_there = |piece: &&Piece| {
+            let ExtentRef { device, segment, sequence, .. } = piece.extent;
+            (device, segment, sequence) == (victim, it.body.segment, it.body.sequence)
+        };
+        it.todo = table.pieces().iter().filter(is_there).rev().copied().collect();
+        it.uses_left = uses_left(it.location.hits(), &it.todo, table.pieces())?;
+        it.record = bytes;
+        self.next_piece(it, out)
+    }
+
+    fn next_piece(&self, mut it: Move, out: &mut Outbox) -> Option<Move> {
+        let Some(piece) = it.todo.pop() else {
+            self.store_moved(&it, out);
+            return None;
+        };
+        let place = self.place_here(&it, &piece)?;
+        it.io = read(self.device(it.from)?, &place, out);
+        it.step = Step::Read(piece);
+        Some(it)
+    }
+
+    /// The place of a piece that is in the segment that is taken back.
+    fn place_here(&self, it: &Move, piece: &Piece) -> Option<Place> {
+        let segment_bytes = self.device(it.from)?.info.geometry.segment_bytes();
+        let ExtentRef { segment, sequence, offset, len, .. } = piece.extent;
+        let is_inside = offset.checked_add(len)? <= segment_bytes;
+        is_inside.then_some(Place { device: it.from, segment, sequence, offset, len })
+    }
+
+    /// Writes an intact piece elsewhere; a small body goes into one record with its head instead.
+    fn write_piece(&self, mut it: Move, piece: Piece, bytes: &Bytes, out: &mut Outbox) -> Option<Move> {
+        if self.fits_record(&it, piece) {
+            self.store_inline(&it, piece.extent.crc, bytes, out);
+            return None;
+        }
+        let device = self.extent_device()?;
+        let len = piece.extent.len;
+        let lease = device.log.lock().reserve(it.body.of, len, Source::Upkeep, out).ok()?;
+        let place = *lease.place();
+        let data = BlockBuf::copy_of(bytes).freeze();
+        let written = u64::from(data.len());
+        self.common.in_flight_bytes.fetch_add(written, Relaxed);
+        self.common.written_bytes.fetch_add(written, Relaxed);
+        device.info.given_bytes.fetch_add(written, Relaxed);
+        it.io = device.info.new_io();
+        it.held.push(lease);
+        let extent = ExtentRef::new(device.info.id, &place, piece.extent.crc);
+        it.step = Step::Write { piece: Piece { extent, ..piece }, bytes: written };
+        let offset = place.device_offset(&device.info.geometry);
+        out.push(Io::Write { id: it.io, device: device.info.index, offset, data });
+        Some(it)
+    }
+
+    /// A write is no longer under way, well or badly.
+    fn written(&self, it: &Move) {
+        if let Step::Write { bytes, .. } = it.step {
+            self.common.in_flight_bytes.fetch_sub(bytes, Relaxed);
+        }
+    }
+
+    fn fits_record(&self, it: &Move, piece: Piece) -> bool {
+        let length = self.record_of(it).map(|record| record.body_len());
+        let most = self.common.config.inline_bytes_max;
+        piece.extent.len <= most && length == Some(u64::from(piece.extent.len))
+    }
+
+    fn record_of<'a>(&self, it: &'a Move) -> Option<Record<'a>> {
+        let device = self.device(it.place.device)?;
+        Record::decode_at(&it.record, device.info.id, &it.place).ok()
+    }
+
+    fn store_inline(&self, it: &Move, crc: u32, bytes: &[u8], out: &mut Outbox) {
+        self.store(it, BodyToWrite::Inline { bytes, crc }, bytes.len() as u64, out);
+    }
+
+    fn store_moved(&self, it: &Move, out: &mut Outbox) {
+        let Some(record) = self.record_of(it) else { return };
+        let Body::Extents(extents) = record.body() else { return };
+        let mut table = Table::of(extents.iter());
+        if table.add(it.moved.clone()) {
+            let bytes = it.moved.iter().map(|piece| u64::from(piece.extent.len)).sum();
+            self.store(it, BodyToWrite::Extents(&table.extents()), bytes, out);
+        }
+    }
+
+    /// Stores the record with its body in the new place, if the object is still where it was.
+    fn store(&self, it: &Move, body: BodyToWrite<'_>, bytes: u64, out: &mut Outbox) {
+        let Some(Record { key, head, .. }) = self.record_of(it) else { return };
+        let Some(hash) = self.record_of(it).map(|record| record.key_hash()) else { return };
+        let is_inline = matches!(body, BodyToWrite::Inline { .. });
+        let verified = it.location.verified() || is_inline;
+        let terms = Terms { expected: Expected::At(it.place), verified };
+        let record = RecordToWrite { hash, key, head, body };
+        let Ok(place) = self.put_for(Source::Upkeep, &record, terms, out) else { return };
+        if let Some(location) = self.location_of(&place) {
+            self.common.index.set_uses(it.body.of, location, it.uses_left);
+        }
+        self.common.carried.fetch_add(1, Relaxed);
+        self.common.carried_bytes.fetch_add(bytes, Relaxed);
+    }
+}
+
+/// What is left of an object's uses when these of its pieces are carried; nothing where they may not be.
+fn uses_left(uses: u32, carried: &[Piece], all: &[Piece]) -> Option<u32> {
+    let has_first = carried.iter().any(|piece| Some(piece) == all.first());
+    match (carried.len(), has_first) {
+        (0, _) => None,
+        (n, _) if n == all.len() => (uses > 0).then(|| left_after_carry(uses)),
+        (_, true) => (uses > 1).then_some(1),
+        (_, false) => (uses > 0).then_some(uses),
+    }
+}
+
+/// Asks for the blocks that hold a place.
+fn read(device: &Device, place: &Place, out: &mut Outbox) -> IoId {
+    let id = device.info.new_io();
+    let from = place.offset / BLOCK_BYTES * BLOCK_BYTES;
+    let len = round_to_blocks(place.offset + place.len) - from;
+    let offset = device.info.geometry.segment_start(place.segment) + u64::from(from);
+    out.push(Io::Read { id, device: device.info.index, offset, len });
+    id
+}
+
+/// The bytes of a place within its blocks.
+fn cut(blocks: &Bytes, place: &Place) -> Option<Bytes> {
+    let from = (place.offset % BLOCK_BYTES) as usize;
+    let end = from.checked_add(place.len as usize)?;
+    (end <= blocks.len()).then(|| blocks.slice(from..end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_piece_takes_two_uses_and_the_others_follow() {
+        let piece = |n: u64| Piece {
+            start: n * 100,
+            extent: ExtentRef { device: 1, segment: 1, sequence: n + 1, offset: 4096, len: 100, crc: 0 },
+        };
+        let all = [piece(0), piece(1), piece(2)];
+        let rows = [
+            (3, &all[..], Some(1)),
+            (1, &all[..], Some(0)),
+            (0, &all[..], None),
+            (3, &all[..1], Some(1)),
+            (1, &all[..1], None),
+            (1, &all[1..], Some(1)),
+            (3, &all[2..], Some(3)),
+            (0, &all[1..], None),
+            (3, &all[..0], None),
+        ];
+        for (uses, carried, left) in rows {
+            assert_eq!(uses_left(uses, carried, &all), left, "{uses} uses, {} pieces", carried.len());
+        }
+    }
+}
