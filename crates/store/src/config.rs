@@ -58,7 +58,7 @@ impl Default for Config {
             checkpoint_every: 2_000,
             in_flight_bytes_max: 64 << 20,
             admission: Admission::default(),
-            carry_percent: 80,
+            carry_percent: 90,
             pinned: None,
             device_errors_max: 16,
             device_error_forgiven_after: 60_000,

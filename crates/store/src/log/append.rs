@@ -110,7 +110,8 @@ impl Log {
         let common = std::sync::Arc::clone(&self.common);
         let elsewhere = old.elsewhere();
         let flags = Flags { verified: old.verified() || !elsewhere, elsewhere };
-        let uses = left_after_carry(old.hits());
+        // The uses of a body elsewhere are spent when the body is carried.
+        let uses = if elsewhere { old.hits() } else { left_after_carry(old.hits()) };
         Ok(self.append_with(of, record, len, flags, |location, lsn| {
             common.index.replace(of, old, || {
                 *lsn = Some(common.next_lsn());

@@ -40,7 +40,7 @@ enum Step {
     /// The contents table is being read.
     Contents { io: IoId },
     /// The whole store carries bodies, one after the other ([`Log::next_body`]).
-    Bodies { bodies: Vec<Fingerprint>, records: Vec<Batch> },
+    Bodies { bodies: Vec<(Fingerprint, u32)>, records: Vec<Batch> },
     /// Used records are being read, a batch at a time. `moved`: bodies were carried before.
     Carrying { io: IoId, now: Batch, rest: Vec<Batch>, moved: bool },
     /// All is carried; see [`Log::finish`].
@@ -57,6 +57,8 @@ impl Step {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Body {
     pub(crate) of: Fingerprint,
+    /// So many bytes of it may be carried.
+    pub(crate) bytes: u32,
     pub(crate) segment: u32,
     pub(crate) sequence: u64,
 }
@@ -84,11 +86,15 @@ impl Log {
         (self.device.geometry.segments() as usize / 16).clamp(2, 16)
     }
 
+    /// Segments that are free, or are with the next checkpoint.
+    fn soon_free(&self) -> usize {
+        let unread = self.draining.iter().filter(|draining| self.device.lives.readers(draining.segment) == 0);
+        self.free.len() + unread.count()
+    }
+
     /// Takes the oldest segment back if free ones are few and it is not already under way.
     pub(super) fn start_reclaim(&mut self, out: &mut Outbox) {
-        let unread = self.draining.iter().filter(|draining| self.device.lives.readers(draining.segment) == 0);
-        let soon_free = self.free.len() + unread.count();
-        if self.victim.is_some() || soon_free > self.low_water() {
+        if self.victim.is_some() || self.soon_free() > self.low_water() {
             return;
         }
         let Some(&segment) = self.sealed.front() else { return };
@@ -157,7 +163,7 @@ impl Log {
         let &mut Reclaim { segment, sequence, ref mut step } = self.reclaim.as_mut()?;
         let Step::Bodies { bodies, records } = step else { return None };
         match bodies.pop() {
-            Some(of) => Some(Body { of, segment, sequence }),
+            Some((of, bytes)) => Some(Body { of, bytes, segment, sequence }),
             None => {
                 let records = std::mem::take(records);
                 self.reclaim = None;
@@ -207,7 +213,7 @@ impl Log {
         let terms = victim::Terms {
             segment_bytes: self.device.geometry.segment_bytes(),
             percent: self.common.config.carry_percent,
-            free: (self.free.len(), self.low_water()),
+            free: (self.soon_free(), self.low_water()),
             pinned: self.common.config.pinned.map(Fingerprint::from),
         };
         victim::decide(&entries, number, terms, |of| self.common.index.get(of))

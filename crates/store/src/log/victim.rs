@@ -15,8 +15,8 @@ use std::collections::HashMap;
 pub(super) struct Fate {
     /// Records to be carried, with what the index says of them.
     pub(super) records: Vec<(Entry, Location)>,
-    /// Objects whose bodies have a part here that may be carried.
-    pub(super) bodies: Vec<Fingerprint>,
+    /// Objects whose bodies have a part here that may be carried, and so many bytes of each.
+    pub(super) bodies: Vec<(Fingerprint, u32)>,
     /// Records that leave.
     pub(super) doomed: Vec<(Entry, Location)>,
 }
@@ -62,13 +62,15 @@ pub(super) fn decide(
         }
     }
     candidates.extend(
-        bodies.into_iter().map(|(of, (uses, bytes))| Candidate::Body(of, Hot { uses, bytes, pinned: false })),
+        bodies.into_iter().map(|(of, (uses, bytes))| {
+            Candidate::Body(of, Hot { uses, bytes, pinned: false, divisible: true })
+        }),
     );
     let (carried, left) = select(candidates, terms);
-    for candidate in carried {
+    for (candidate, granted) in carried {
         match candidate {
             Candidate::Record(entry, now) => fate.records.push((entry, now)),
-            Candidate::Body(of, _) => fate.bodies.push(of),
+            Candidate::Body(of, _) => fate.bodies.push((of, granted)),
         }
     }
     fate.doomed.extend(left.into_iter().filter_map(|candidate| match candidate {
@@ -79,11 +81,14 @@ pub(super) fn decide(
     fate
 }
 
-fn select(candidates: Vec<Candidate>, terms: Terms) -> (Vec<Candidate>, Vec<Candidate>) {
+fn select(candidates: Vec<Candidate>, terms: Terms) -> (Vec<(Candidate, u32)>, Vec<Candidate>) {
     let hot = |candidate: &Candidate| match candidate {
-        Candidate::Record(entry, now) => {
-            Hot { uses: now.hits(), bytes: entry.len, pinned: terms.pinned == Some(entry.fingerprint) }
-        }
+        Candidate::Record(entry, now) => Hot {
+            uses: now.hits(),
+            bytes: entry.len,
+            pinned: terms.pinned == Some(entry.fingerprint),
+            divisible: false,
+        },
         Candidate::Body(_, hot) => *hot,
     };
     policy::select(candidates, terms.segment_bytes, terms.percent, terms.free, hot)
@@ -151,6 +156,6 @@ mod tests {
     fn the_parts_of_a_body_are_one_candidate() {
         let parts = [1, 1, 1].map(|number| entry(number, EntryKind::Extent));
         let now = Location::new(3, 64, 640, true, true).with_hits(1);
-        assert_eq!(fate(&parts, &[(1, now)]).bodies, [object(1)]);
+        assert_eq!(fate(&parts, &[(1, now)]).bodies, [(object(1), 3 * 640)]);
     }
 }

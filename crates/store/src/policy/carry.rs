@@ -14,6 +14,8 @@ pub(crate) struct Hot {
     pub(crate) bytes: u32,
     /// Never to be lost, whatever its uses.
     pub(crate) pinned: bool,
+    /// Whether a part of it is worth carrying where not all of it fits.
+    pub(crate) divisible: bool,
 }
 
 /// What an object's uses count for once it was carried.
@@ -21,7 +23,7 @@ pub(crate) fn left_after_carry(uses: u32) -> u32 {
     uses / 2
 }
 
-/// Splits what might be carried into what is, and what is not.
+/// Splits what might be carried into what is, with the bytes that it may take, and what is not.
 ///
 /// At most `percent` of the segment is carried, and in proportion less when fewer segments are free than reclaim
 /// keeps (`free` of `wanted`): then space is more urgent than hits. Most used first, and of those the smallest:
@@ -32,21 +34,25 @@ pub(crate) fn select<T>(
     percent: u32,
     (free, wanted): (usize, usize),
     hot: impl Fn(&T) -> Hot,
-) -> (Vec<T>, Vec<T>) {
+) -> (Vec<(T, u32)>, Vec<T>) {
     let share = free.min(wanted) as u64 * u64::from(percent) / wanted.max(1) as u64;
     let mut budget = u64::from(segment_bytes) * share / 100;
     candidates.sort_by_key(|of| {
-        let Hot { uses, bytes, pinned } = hot(of);
+        let Hot { uses, bytes, pinned, .. } = hot(of);
         (!pinned, std::cmp::Reverse(uses), bytes)
     });
-    candidates.into_iter().partition(|of| {
-        let Hot { bytes, pinned, .. } = hot(of);
-        let fits = u64::from(bytes) <= budget;
-        if fits || pinned {
-            budget = budget.saturating_sub(u64::from(bytes));
-        }
-        fits || pinned
-    })
+    let (mut carried, mut left) = (Vec::new(), Vec::new());
+    for of in candidates {
+        let Hot { bytes, pinned, divisible, .. } = hot(&of);
+        let granted = match u32::try_from(budget).unwrap_or(u32::MAX) {
+            room if bytes <= room || pinned => bytes,
+            room if divisible => room,
+            _ => 0,
+        };
+        budget = budget.saturating_sub(u64::from(granted));
+        if granted > 0 { carried.push((of, granted)) } else { left.push(of) }
+    }
+    (carried, left)
 }
 
 #[cfg(test)]
@@ -54,11 +60,12 @@ mod tests {
     use super::*;
 
     fn hot(uses: u32, bytes: u32) -> Hot {
-        Hot { uses, bytes, pinned: false }
+        Hot { uses, bytes, pinned: false, divisible: false }
     }
 
     fn carried(candidates: &[Hot], percent: u32, free: usize) -> Vec<Hot> {
-        select(candidates.to_vec(), 1000, percent, (free, 4), |of| *of).0
+        let (carried, _) = select(candidates.to_vec(), 1000, percent, (free, 4), |of| *of);
+        carried.into_iter().map(|(of, _)| of).collect()
     }
 
     #[test]
@@ -79,7 +86,14 @@ mod tests {
 
     #[test]
     fn what_is_pinned_is_always_carried() {
-        let pinned = Hot { uses: 0, bytes: 5000, pinned: true };
+        let pinned = Hot { uses: 0, bytes: 5000, pinned: true, divisible: false };
         assert_eq!(carried(&[hot(3, 10), pinned], 0, 0), [pinned]);
+    }
+
+    #[test]
+    fn what_can_be_divided_takes_what_is_left() {
+        let large = Hot { divisible: true, ..hot(3, 900) };
+        let (carried, left) = select(vec![large, hot(3, 100), hot(1, 50)], 1000, 80, (4, 4), |of| *of);
+        assert_eq!((carried, left), (vec![(hot(3, 100), 100), (large, 700)], vec![hot(1, 50)]));
     }
 }

@@ -24,6 +24,9 @@ use crate::*;
 use ::bytes::Bytes;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
+/// Where the record was replaced meanwhile, it is loaded again; so often at most.
+const LOADS_MAX: u32 = 4;
+
 /// A body on its way.
 #[derive(Debug)]
 pub(super) struct Move {
@@ -38,18 +41,21 @@ pub(super) struct Move {
     uses_left: u32,
     /// Pieces to be moved, last one first.
     todo: Vec<Piece>,
-    moved: Vec<Piece>,
+    /// Where pieces were, and what they are now.
+    moved: Vec<(ExtentRef, Piece)>,
     /// Keeps what was read and written in its life until the record says so.
     held: Vec<Lease>,
     io: IoId,
     step: Step,
+    /// How often the record was loaded: again where another device's part of the body was faster.
+    loads: u32,
 }
 
 #[derive(Debug)]
 enum Step {
     Record,
     Read(Piece),
-    Write { piece: Piece, bytes: u64 },
+    Write { old: ExtentRef, new: Piece, bytes: u64 },
 }
 
 impl Shared {
@@ -122,9 +128,8 @@ impl Shared {
         if self.closed.load(Relaxed) {
             return None;
         }
-        let location = self.common.index.get(body.of).filter(|now| now.elsewhere() && now.hits() > 0)?;
-        let (home, place) = self.place_of(location)?;
-        let at = self.at(home.info.lives.lease(place)?)?;
+        let location = self.common.index.get(body.of).filter(|now| now.hits() > 0)?;
+        let (_, place) = self.place_of(location)?;
         let begun = Move {
             from: device.info.index,
             body,
@@ -137,12 +142,24 @@ impl Shared {
             held: Vec::new(),
             io: IoId::from_number(0),
             step: Step::Record,
+            loads: 0,
         };
-        match at {
-            At::Buffered(bytes) => self.plan(begun, bytes, out),
+        self.load_record(begun, out)
+    }
+
+    /// Gets the record as it is now.
+    fn load_record(&self, mut it: Move, out: &mut Outbox) -> Option<Move> {
+        it.loads += 1;
+        it.location = self.common.index.get(it.body.of).filter(|now| now.elsewhere())?;
+        let (home, place) = self.place_of(it.location).filter(|_| it.loads <= LOADS_MAX)?;
+        it.place = place;
+        match self.at(home.info.lives.lease(place)?)? {
+            At::Buffered(bytes) => self.plan(it, bytes, out),
             At::Device(lease) => {
-                let io = read(home, &place, out);
-                Some(Move { io, held: vec![lease], ..begun })
+                it.held.push(lease);
+                it.io = read(home, &place, out);
+                it.step = Step::Record;
+                Some(it)
             }
         }
     }
@@ -162,10 +179,9 @@ impl Shared {
                     None => self.next_piece(it, out),
                 }
             }
-            (Step::Write { piece, .. }, Ok(IoDone::Written)) => {
-                let moved = *piece;
+            (&Step::Write { old, new, .. }, Ok(IoDone::Written)) => {
                 let mut it = it;
-                it.moved.push(moved);
+                it.moved.push((old, new));
                 self.next_piece(it, out)
             }
             _ => None,
@@ -183,16 +199,18 @@ impl Shared {
             let ExtentRef { device, segment, sequence, .. } = piece.extent;
             (device, segment, sequence) == (victim, it.body.segment, it.body.sequence)
         };
-        it.todo = table.pieces().iter().filter(is_there).rev().copied().collect();
-        it.uses_left = uses_left(it.location.hits(), &it.todo, table.pieces())?;
+        if it.moved.is_empty() {
+            it.todo = table.pieces().iter().filter(is_there).rev().copied().collect();
+            it.uses_left = uses_left(it.location.hits(), &it.todo, table.pieces())?;
+            trim(&mut it.todo, it.body.bytes);
+        }
         it.record = bytes;
         self.next_piece(it, out)
     }
 
     fn next_piece(&self, mut it: Move, out: &mut Outbox) -> Option<Move> {
         let Some(piece) = it.todo.pop() else {
-            self.store_moved(&it, out);
-            return None;
+            return self.store_moved(it, out);
         };
         let place = self.place_here(&it, &piece)?;
         it.io = read(self.device(it.from)?, &place, out);
@@ -226,7 +244,7 @@ impl Shared {
         it.io = device.info.new_io();
         it.held.push(lease);
         let extent = ExtentRef::new(device.info.id, &place, piece.extent.crc);
-        it.step = Step::Write { piece: Piece { extent, ..piece }, bytes: written };
+        it.step = Step::Write { old: piece.extent, new: Piece { extent, ..piece }, bytes: written };
         let offset = place.device_offset(&device.info.geometry);
         out.push(Io::Write { id: it.io, device: device.info.index, offset, data });
         Some(it)
@@ -251,34 +269,60 @@ impl Shared {
     }
 
     fn store_inline(&self, it: &Move, crc: u32, bytes: &[u8], out: &mut Outbox) {
-        self.store(it, BodyToWrite::Inline { bytes, crc }, bytes.len() as u64, out);
+        let _ = self.store(it, BodyToWrite::Inline { bytes, crc }, bytes.len() as u64, out);
     }
 
-    fn store_moved(&self, it: &Move, out: &mut Outbox) {
-        let Some(record) = self.record_of(it) else { return };
-        let Body::Extents(extents) = record.body() else { return };
+    /// Puts the new places into the record; once more where it has been replaced, as far as it still names the old ones.
+    fn store_moved(&self, it: Move, out: &mut Outbox) -> Option<Move> {
+        let Body::Extents(extents) = self.record_of(&it)?.body() else { return None };
         let mut table = Table::of(extents.iter());
-        if table.add(it.moved.clone()) {
-            let bytes = it.moved.iter().map(|piece| u64::from(piece.extent.len)).sum();
-            self.store(it, BodyToWrite::Extents(&table.extents()), bytes, out);
+        let is_named = |old: &ExtentRef, new: &Piece| {
+            table.pieces().iter().any(|piece| piece.start == new.start && piece.extent == *old)
+        };
+        let moved = it.moved.iter().filter(|(old, new)| is_named(old, new)).map(|(_, new)| *new);
+        let moved: Vec<Piece> = moved.collect();
+        let bytes = moved.iter().map(|piece| u64::from(piece.extent.len)).sum();
+        if !table.add(moved) {
+            return None;
+        }
+        match self.store(&it, BodyToWrite::Extents(&table.extents()), bytes, out) {
+            Err(Declined::Superseded) => self.load_record(it, out),
+            _ => None,
         }
     }
 
     /// Stores the record with its body in the new place, if the object is still where it was.
-    fn store(&self, it: &Move, body: BodyToWrite<'_>, bytes: u64, out: &mut Outbox) {
-        let Some(Record { key, head, .. }) = self.record_of(it) else { return };
-        let Some(hash) = self.record_of(it).map(|record| record.key_hash()) else { return };
-        let is_inline = matches!(body, BodyToWrite::Inline { .. });
-        let verified = it.location.verified() || is_inline;
+    fn store(
+        &self,
+        it: &Move,
+        body: BodyToWrite<'_>,
+        bytes: u64,
+        out: &mut Outbox,
+    ) -> Result<Place, Declined> {
+        let old = self.record_of(it).ok_or(Declined::BodyGone)?;
+        let verified = it.location.verified() || matches!(body, BodyToWrite::Inline { .. });
         let terms = Terms { expected: Expected::At(it.place), verified };
-        let record = RecordToWrite { hash, key, head, body };
-        let Ok(place) = self.put_for(Source::Upkeep, &record, terms, out) else { return };
+        let record = RecordToWrite { hash: old.key_hash(), key: old.key, head: old.head, body };
+        let place = self.put_for(Source::Upkeep, &record, terms, out)?;
         if let Some(location) = self.location_of(&place) {
             self.common.index.set_uses(it.body.of, location, it.uses_left);
         }
         self.common.carried.fetch_add(1, Relaxed);
         self.common.carried_bytes.fetch_add(bytes, Relaxed);
+        Ok(place)
     }
+}
+
+/// Keeps the first pieces (they come last) that are `bytes` together.
+fn trim(todo: &mut Vec<Piece>, bytes: u32) {
+    let mut left = bytes;
+    let fits = todo.iter().rev().take_while(|piece| {
+        let rest = left.checked_sub(piece.extent.len);
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    });
+    let kept = fits.count();
+    todo.drain(..todo.len() - kept);
 }
 
 /// What is left of an object's uses when these of its pieces are carried; nothing where they may not be.
