@@ -17,7 +17,7 @@ mod tidegate;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-const OBJECTS: u32 = 100_000;
+const OBJECTS: u32 = 80_000;
 /// Sizes of the cache, in percent of the footprint.
 const SHARES: [u64; 3] = [1, 10, 30];
 

@@ -215,6 +215,8 @@ pub(crate) struct Log {
     victim: Option<u32>,
     /// What is being read of it.
     reclaim: Option<Reclaim>,
+    /// Whether bodies of it went to other devices.
+    moved_off: bool,
     /// Records of it that will not be carried.
     doomed: Vec<(Entry, Location)>,
     draining: Vec<Draining>,
@@ -250,6 +252,7 @@ impl Log {
             writes: HashMap::new(),
             victim: None,
             reclaim: None,
+            moved_off: false,
             doomed: Vec::new(),
             draining: Vec::new(),
             ruined: Vec::new(),
@@ -553,7 +556,7 @@ impl Log {
         let unanswered: u64 = self.writes.drain().map(|(_, write)| u64::from(write.data.len())).sum();
         self.common.in_flight_bytes.fetch_sub(unanswered, Relaxed);
         (self.open, self.reclaim, self.owed_clear, self.dirty) = (None, None, false, false);
-        (self.victim, self.sealed_since_checkpoint) = (None, false);
+        (self.victim, self.sealed_since_checkpoint, self.moved_off) = (None, false, false);
         let range = self.device.base..self.device.base + self.states.len() as u32;
         self.common.index.sweep(|location| range.contains(&location.segment()));
     }

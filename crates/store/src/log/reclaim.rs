@@ -43,8 +43,8 @@ enum Step {
     Bodies { bodies: Vec<(Fingerprint, u32)>, records: Vec<Batch> },
     /// Used records are being read, a batch at a time. `moved`: bodies were carried before.
     Carrying { io: IoId, now: Batch, rest: Vec<Batch>, moved: bool },
-    /// All is carried; see [`Log::finish`].
-    Done,
+    /// All is carried, and some of it to other devices: waits for the checkpoint that covers it there.
+    Done { after: u64 },
 }
 
 impl Step {
@@ -143,7 +143,7 @@ impl Log {
                 self.carry(segment, sequence, &now, bytes, out);
                 self.carry_on(segment, sequence, rest, moved, out);
             }
-            Step::Bodies { .. } | Step::Done => {}
+            Step::Bodies { .. } | Step::Done { .. } => {}
         }
         outcome
     }
@@ -167,18 +167,20 @@ impl Log {
             None => {
                 let records = std::mem::take(records);
                 self.reclaim = None;
-                self.carry_on(segment, sequence, records, true, out);
+                let moved = std::mem::take(&mut self.moved_off);
+                self.carry_on(segment, sequence, records, moved, out);
                 None
             }
         }
     }
 
     /// Reads the next batch of records, or comes to an end: at once, or, where bodies moved to other devices, as soon as
-    /// [`Log::finish`] is called.
+    /// that is durable there. The floor is raised afterwards: a crash in the middle of a checkpoint may find the new
+    /// floor here and the old record there.
     fn carry_on(&mut self, segment: u32, sequence: u64, mut rest: Vec<Batch>, moved: bool, out: &mut Outbox) {
         let step = match rest.pop() {
             None if !moved => return self.drain(segment, sequence, out),
-            None => Step::Done,
+            None => Step::Done { after: self.common.checkpoint_begun.load(SeqCst) + 1 },
             Some(now) => {
                 let io = self.read(segment, now.from, now.len, out);
                 Step::Carrying { io, now, rest, moved }
@@ -187,19 +189,22 @@ impl Log {
         self.reclaim = Some(Reclaim { segment, sequence, step });
     }
 
-    /// Whether [`Log::finish`] is wanted.
-    pub(crate) fn is_unfinished(&self) -> bool {
-        matches!(&self.reclaim, Some(Reclaim { step: Step::Done, .. }))
+    /// A body was carried to another device.
+    pub(crate) fn note_moved_off(&mut self) {
+        self.moved_off = true;
     }
 
-    /// Raises the floor over a segment whose bodies were carried. The caller holds the lock of the checkpoint: none may
-    /// begin between the logs that took the bodies and this one, or it would cover the floor and not the copies.
-    pub(crate) fn finish(&mut self, out: &mut Outbox) {
-        if let Some(Reclaim { segment, sequence, .. }) =
-            self.reclaim.take_if(|it| matches!(it.step, Step::Done))
-        {
+    /// Ends a reclaim whose bodies are durable on other devices.
+    fn finish_if_covered(&mut self, out: &mut Outbox) {
+        let done = self.common.checkpoint_done.load(SeqCst);
+        let is_covered = |it: &mut Reclaim| matches!(it.step, Step::Done { after } if after <= done);
+        if let Some(Reclaim { segment, sequence, .. }) = self.reclaim.take_if(is_covered) {
             self.drain(segment, sequence, out);
         }
+    }
+
+    fn waits_for_checkpoint(&self, begun: u64) -> bool {
+        matches!(&self.reclaim, Some(Reclaim { step: Step::Done { after }, .. }) if *after > begun)
     }
 
     /// Decides what is carried. Without a contents table that can be trusted everything is dropped.
@@ -321,6 +326,7 @@ impl Log {
     pub(crate) fn upkeep(&mut self, out: &mut Outbox) {
         let done = self.common.checkpoint_done.load(SeqCst);
         self.void_ruined(done, out);
+        self.finish_if_covered(out);
         let lives = std::sync::Arc::clone(&self.device.lives);
         for draining in
             self.draining.extract_if(.., |it| it.after <= done && may_reuse(lives.readers(it.segment)))
@@ -337,6 +343,9 @@ impl Log {
             return true;
         }
         let begun = self.common.checkpoint_begun.load(SeqCst);
+        if self.waits_for_checkpoint(begun) {
+            return true;
+        }
         self.free.len() <= self.low_water() && self.draining.iter().any(|draining| draining.after > begun)
     }
 

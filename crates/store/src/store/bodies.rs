@@ -12,11 +12,15 @@
 //! and does not last for another round. A small body that lies in an older record (its head was refreshed) comes
 //! back into one record with its head.
 //!
+//! A carried piece goes to the device of its record: checkpoints are written device by device, and a crash between two
+//! may find a record of the new one and pieces of the old one elsewhere.
+//!
 //! The list of moves is locked for a look only: no log is called meanwhile.
 
 use super::{At, Device, Shared, Terms};
 use crate::block::{BLOCK_BYTES, round_to_blocks};
 use crate::disk::record::{BodyToWrite, RecordToWrite};
+use crate::fingerprint::Fingerprint;
 use crate::index::Location;
 use crate::log::{self, Failure, Source};
 use crate::policy::left_after_carry;
@@ -59,7 +63,7 @@ enum Step {
 }
 
 impl Shared {
-    /// Carries on where a log waits for its bodies to be carried, and ends what is at its end.
+    /// Carries on where a log waits for its bodies to be carried.
     pub(super) fn carry_bodies(&self, device: &Device, out: &mut Outbox) {
         while !device.carrying.swap(true, SeqCst) {
             let body = device.log.lock().next_body(out);
@@ -69,16 +73,8 @@ impl Shared {
             }
             device.carrying.store(false, SeqCst);
             if body.is_none() {
-                return self.finish_reclaims(device, out);
+                return;
             }
-        }
-    }
-
-    /// The floor is raised while no checkpoint can begin, see [`log::Log::finish`].
-    fn finish_reclaims(&self, device: &Device, out: &mut Outbox) {
-        if device.log.lock().is_unfinished() {
-            let _none_begins = self.checkpoint.lock();
-            device.log.lock().finish(out);
         }
     }
 
@@ -232,7 +228,8 @@ impl Shared {
             self.store_inline(&it, piece.extent.crc, bytes, out);
             return None;
         }
-        let device = self.extent_device()?;
+        // Beside the record, so that one device's checkpoint covers both or neither.
+        let device = self.device(it.place.device).filter(|device| self.is_home(it.body.of, device))?;
         let len = piece.extent.len;
         let lease = device.log.lock().reserve(it.body.of, len, Source::Upkeep, out).ok()?;
         let place = *lease.place();
@@ -255,6 +252,10 @@ impl Shared {
         if let Step::Write { bytes, .. } = it.step {
             self.common.in_flight_bytes.fetch_sub(bytes, Relaxed);
         }
+    }
+
+    fn is_home(&self, of: Fingerprint, device: &Device) -> bool {
+        self.home(of).is_some_and(|home| home.info.index == device.info.index)
     }
 
     fn fits_record(&self, it: &Move, piece: Piece) -> bool {
@@ -299,7 +300,17 @@ impl Shared {
         bytes: u64,
         out: &mut Outbox,
     ) -> Result<Place, Declined> {
-        let old = self.record_of(it).ok_or(Declined::BodyGone)?;
+        let beside = |home: &Device| {
+            let id = home.info.id.short();
+            self.is_home(it.body.of, home) && it.moved.iter().all(|(_, new)| new.extent.device == id)
+        };
+        let home = self.device(it.place.device).filter(|home| beside(home));
+        let (Some(old), Some(_)) = (self.record_of(it), home) else { return Err(Declined::BodyGone) };
+        if it.place.device != it.from
+            && let Some(device) = self.device(it.from)
+        {
+            device.log.lock().note_moved_off();
+        }
         let verified = it.location.verified() || matches!(body, BodyToWrite::Inline { .. });
         let terms = Terms { expected: Expected::At(it.place), verified };
         let record = RecordToWrite { hash: old.key_hash(), key: old.key, head: old.head, body };

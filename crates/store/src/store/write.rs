@@ -224,7 +224,7 @@ impl Shared {
         })
     }
 
-    fn home(&self, of: Fingerprint) -> Option<&Device> {
+    pub(super) fn home(&self, of: Fingerprint) -> Option<&Device> {
         placement::home(of, self.candidates()).map(|at| &self.devices[at])
     }
 
