@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use semantics::{Policy, UnixSeconds};
-use store::{At, Damaged, ExtentRef, KeyHash, Outbox, Place, Record, Store};
+use store::{At, Damaged, ExtentRef, KeyHash, Outbox, Place, Record, Store, Table};
 
 use crate::disk::{Disk, ReadFailed};
 use crate::memory::MemoryTier;
-use crate::object::{self, Body, Content, Decoded, DeviceBody, DeviceExtent, Object, Once};
+use crate::object::{self, Body, Content, Decoded, DeviceBody, Object};
 use crate::purge::{Epoch, Purges, Seen, Verdict};
 
 /// Bodies up to this size are sent from user memory, larger ones by `sendfile` from the page cache
@@ -126,15 +126,15 @@ impl Cache {
     /// The record at `place` or its body is damaged: it leaves the cache.
     pub fn bad(&self, disk: &Disk, hash: KeyHash, place: &Place) {
         let mut out = Outbox::new();
-        self.memory.remove(hash);
         self.store.note_bad(hash, place, &mut out);
+        self.memory.remove(hash);
         disk.carry_out(out);
     }
 
-    /// Part of the object's body is no longer on its device: it leaves the cache.
+    /// The object can no longer be given whole, nor completed: it leaves the cache.
     pub fn forget(&self, hash: KeyHash, place: &Place) {
-        self.memory.remove(hash);
         self.store.forget(hash, place);
+        self.memory.remove(hash);
     }
 
     /// Takes the object out, memory and store; says whether there was one.
@@ -189,22 +189,23 @@ impl Cache {
         let store::Found { verified, again, .. } = *found;
         match record.body() {
             store::Body::Inline(inline) => Ok(Body::Memory(inline.bytes.into())),
-            store::Body::Extents(extents) if record.body_len() <= CROSSOVER_BYTES => {
-                let mut bytes = Vec::with_capacity(record.body_len() as usize);
-                for extent in extents.iter() {
-                    bytes.extend_from_slice(&self.extent(disk, &extent, again).await?);
-                }
-                Ok(Body::Memory(bytes.into()))
-            }
             store::Body::Extents(extents) => {
-                let extents = extents.iter().map(|at| DeviceExtent::new(at, verified, again)).collect();
-                Ok(Body::Device(DeviceBody {
-                    length: record.body_len(),
-                    extents,
-                    noted: Once::new(verified),
-                }))
+                let table = Table::of(extents.iter());
+                let is_whole = table.stored_bytes() == table.length();
+                if is_whole && table.length() <= CROSSOVER_BYTES {
+                    return self.small_body(disk, &table, again).await;
+                }
+                Ok(Body::Device(DeviceBody::new(&table, verified, again)))
             }
         }
+    }
+
+    async fn small_body(&self, disk: &Disk, table: &Table, again: bool) -> Result<Body, ReadFailed> {
+        let mut bytes = Vec::with_capacity(table.length() as usize);
+        for piece in table.pieces() {
+            bytes.extend_from_slice(&self.extent(disk, &piece.extent, again).await?);
+        }
+        Ok(Body::Memory(bytes.into()))
     }
 
     /// The checked bytes of one extent.

@@ -1,4 +1,5 @@
-//! The table of fills in progress: the first request for an object fetches it, later ones find its fill here.
+//! The table of fills in progress: the first request for an object, or for bytes of it, fetches them, later ones find its
+//! fill here.
 //!
 //! Shared by all worker threads, in shards with a lock each. What must hold: an entry is there for as long as its fill's
 //! owner is, and not longer; bounded by the number of requests in flight.
@@ -11,9 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use store::KeyHash;
 
-use crate::fill::{Fill, Owner};
+use crate::fill::{Asked, Fill, Owner};
 use crate::memory::s3fifo::Identity;
 
 const SHARDS: usize = 64;
@@ -24,7 +26,8 @@ const UNSHAREABLE_FOR_SECONDS: u64 = 60;
 /// Resources remembered as not shareable; a newer one takes the slot of an older one.
 const UNSHAREABLE: usize = 16 * 1024;
 
-type Shard = Mutex<HashMap<u128, Arc<Fill>, Identity>>;
+/// Mostly one fill for an object; several where clients want different parts.
+type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>, Identity>>;
 
 /// The table.
 pub struct Collapse {
@@ -55,16 +58,25 @@ impl Collapse {
         Arc::new(Self { shards: (0..SHARDS).map(|_| Shard::default()).collect(), unshareable })
     }
 
-    /// Joins the fill under `hash`, or starts it.
+    /// Joins a fill under `hash` that may serve who asks for `asked`, or starts one.
     #[must_use]
-    pub fn enter(self: &Arc<Self>, hash: KeyHash, primary: KeyHash) -> Role {
+    pub fn enter(self: &Arc<Self>, hash: KeyHash, primary: KeyHash, asked: &Asked) -> Role {
         let mut shard = self.shard(hash).lock();
-        if let Some(fill) = shard.get(&hash.0) {
+        let fills = shard.entry(hash.0).or_default();
+        if let Some(fill) = fills.iter().find(|fill| fill.may_serve(asked)) {
             return Role::Follower(Arc::clone(fill));
         }
-        let owner = Fill::start(hash, primary);
-        shard.insert(hash.0, Arc::clone(owner.fill()));
+        let owner = Fill::start(hash, primary, asked.clone());
+        fills.push(Arc::clone(owner.fill()));
         Role::Leader(Ticket { table: Arc::clone(self), owner: Some(owner) })
+    }
+
+    /// Starts a fill beside those that are there and turned out not to serve.
+    #[must_use]
+    pub fn lead(self: &Arc<Self>, hash: KeyHash, primary: KeyHash, asked: Asked) -> Ticket {
+        let owner = Fill::start(hash, primary, asked);
+        self.shard(hash).lock().entry(hash.0).or_default().push(Arc::clone(owner.fill()));
+        Ticket { table: Arc::clone(self), owner: Some(owner) }
     }
 
     /// Whether a fill under `hash` is in progress.
@@ -76,12 +88,15 @@ impl Collapse {
     /// A purge of `primary`: no fill of it, nor of a variant of it, is kept or joined from now on.
     pub fn forget(&self, primary: KeyHash) {
         for shard in &self.shards {
-            shard.lock().retain(|_, fill| {
-                let named = fill.primary == primary;
-                if named {
-                    fill.forget();
-                }
-                !named
+            shard.lock().retain(|_, fills| {
+                fills.retain(|fill| {
+                    let named = fill.primary == primary;
+                    if named {
+                        fill.forget();
+                    }
+                    !named
+                });
+                !fills.is_empty()
             });
         }
     }
@@ -89,14 +104,18 @@ impl Collapse {
     /// No request joins this fill from now on; those who stream along go on.
     pub fn part(&self, from: &Arc<Fill>) {
         let mut shard = self.shard(from.hash).lock();
-        if shard.get(&from.hash.0).is_some_and(|fill| Arc::ptr_eq(fill, from)) {
+        let Some(fills) = shard.get_mut(&from.hash.0) else { return };
+        fills.retain(|fill| !Arc::ptr_eq(fill, from));
+        if fills.is_empty() {
             shard.remove(&from.hash.0);
         }
     }
 
     /// A purge of everything: [`Self::forget`] of all fills.
     pub fn forget_all(&self) {
-        self.shards.iter().for_each(|shard| shard.lock().drain().for_each(|(_, fill)| fill.forget()));
+        self.shards.iter().for_each(|shard| {
+            shard.lock().drain().for_each(|(_, fills)| fills.iter().for_each(|fill| fill.forget()))
+        });
     }
 
     /// Notes that the resource's last response could not be shared.
@@ -147,7 +166,7 @@ impl Ticket {
         }
     }
 
-    /// Takes the entry out, unless a purge did and another fill has taken its place.
+    /// Takes the entry out, if a purge did not before.
     fn leave_table(&self) {
         if let Some(owner) = &self.owner {
             self.table.part(owner.fill());

@@ -24,8 +24,8 @@ use crate::buffers::Window;
 use crate::collapse::Role;
 use crate::connection::Client;
 use crate::fetch::{self, Stale};
-use crate::fill::Decision;
-use crate::hit::{self, AtOnce, Rest, Serving};
+use crate::fill::{Asked, Decision};
+use crate::hit::{self, AtOnce, Rest, Serving, Unserved};
 use crate::lookup::{self, Found};
 use crate::metrics::RequestResult;
 use crate::request::{self, Request};
@@ -230,10 +230,11 @@ impl Exchange<'_> {
                     if self.request.traits.only_if_cached() {
                         return self.made(&Made::not_cached()).await;
                     }
-                    if !self.may_share(&found) {
+                    let wanted = fetch::wanted(self.request, stale.as_ref());
+                    let Some(asked) = wanted.filter(|_| self.may_share(&found)) else {
                         return fetch::alone(self, why, stale).await;
-                    }
-                    match self.share_fetch(&found, why, stale).await {
+                    };
+                    match self.share_fetch(&found, asked, why, stale).await {
                         ControlFlow::Break(outcome) => return outcome,
                         ControlFlow::Continue(()) => collapsed = true,
                     }
@@ -267,9 +268,11 @@ impl Exchange<'_> {
             }
         };
         match hit::serve(self, response, &serving).await {
-            Some(outcome) => ControlFlow::Break(outcome),
-            // Its bytes could not be had: a miss.
-            None => ControlFlow::Continue((Forward::Miss, None)),
+            Ok(outcome) => ControlFlow::Break(outcome),
+            Err(Unserved::Miss) => ControlFlow::Continue((Forward::Miss, None)),
+            Err(Unserved::Instead(settled)) => {
+                ControlFlow::Break(fetch::conclude(self, *settled, Forward::Partial).await)
+            }
         }
     }
 
@@ -279,7 +282,6 @@ impl Exchange<'_> {
         !request.is_head()
             && self.body.is_none()
             && !request.traits.directives.no_store
-            && !fetch::wants_part(request)
             && !self.worker.shared.collapse.is_unshareable(found.hash, request.now.0)
     }
 
@@ -287,22 +289,24 @@ impl Exchange<'_> {
     async fn share_fetch(
         &mut self,
         found: &Found,
+        asked: Asked,
         why: Forward,
         stale: Option<Stale>,
     ) -> ControlFlow<Outcome> {
         let shared = &self.worker.shared;
-        let fill = match shared.collapse.enter(found.hash, self.request.hash) {
+        let fill = match shared.collapse.enter(found.hash, self.request.hash, &asked) {
             Role::Leader(ticket) => {
                 // Another's fetch may have ended between the lookup and here.
                 if stale.is_none() && found.response.is_none() && shared.cache.may_have(found.hash) {
+                    ticket.end(|owner| owner.done(None));
                     return ControlFlow::Continue(());
                 }
-                return ControlFlow::Break(fetch::lead(self, found, ticket, why, stale).await);
+                return ControlFlow::Break(fetch::lead(self, found, ticket, asked, why, stale).await);
             }
             Role::Follower(fill) => fill,
         };
         let purges = &shared.cache.purges;
-        match fill.decided().await {
+        match fill.decided(None).await {
             // A purge came after the fetch began: it is for those who asked before.
             Decision::Stream(follower) if purges.name(&follower.promised.key, &follower.promised.head) => {
                 shared.collapse.part(&fill);
@@ -312,7 +316,13 @@ impl Exchange<'_> {
                 ControlFlow::Continue(())
             }
             Decision::Stream(follower) if follower.fits(shared, self.request) => {
-                ControlFlow::Break(stream::follow(self, follower, why).await)
+                if let Some(plan) = stream::plan(self, &follower) {
+                    return ControlFlow::Break(stream::follow(self, follower, plan, why).await);
+                }
+                // What is wanted comes later, or not at all: it is asked for beside the other fetch.
+                drop(follower);
+                let ticket = shared.collapse.lead(found.hash, self.request.hash, asked.clone());
+                ControlFlow::Break(fetch::lead(self, found, ticket, asked, why, stale).await)
             }
             Decision::Stream(_) | Decision::Done(None) => ControlFlow::Continue(()),
             // The resource turned out to vary: what came may be another's variant.
@@ -320,8 +330,8 @@ impl Exchange<'_> {
             Decision::Done(Some(response)) => {
                 let serving = Serving::collapsed(response.head.stored.ttl(self.request.now));
                 match hit::serve(self, &response, &serving).await {
-                    Some(outcome) => ControlFlow::Break(outcome),
-                    None => ControlFlow::Continue(()),
+                    Ok(outcome) => ControlFlow::Break(outcome),
+                    Err(Unserved::Miss | Unserved::Instead(_)) => ControlFlow::Continue(()),
                 }
             }
             Decision::Released(_) => ControlFlow::Break(fetch::alone(self, why, stale).await),

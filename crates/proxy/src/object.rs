@@ -4,14 +4,16 @@
 //! What must hold: the head's text is what a client receives, except for the fields that change with each response
 //! (`Age`, `Via`, `Cache-Status`, `Connection`) and the blank line, which are added when it is sent.
 
+mod body;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use semantics::{Policy, Stored, Times, UnixSeconds};
-use store::{ExtentRef, Place};
+use store::Place;
 use wire::{Fields, Parsed, ResponseHead};
 
 use crate::purge::{Epoch, Seen, tags};
+pub use body::{Body, DeviceBody, DeviceExtent, Once, Spot};
 
 /// What a key leads to.
 pub struct Object {
@@ -43,92 +45,6 @@ pub struct Head {
     pub tags: Box<[u8]>,
     /// When its origin was asked for it, or the last time that it was compared with all purge marks.
     pub epoch: Epoch,
-}
-
-/// Where a stored body is.
-pub enum Body {
-    /// In memory.
-    Memory(Box<[u8]>),
-    /// On devices.
-    Device(DeviceBody),
-}
-
-/// A body in extents.
-pub struct DeviceBody {
-    /// Its length in bytes.
-    pub length: u64,
-    /// Its pieces in order.
-    pub extents: Box<[DeviceExtent]>,
-    /// Whether the store has been told that all of them are good.
-    pub noted: Once,
-}
-
-/// A fact that turns true once.
-#[derive(Default)]
-pub struct Once(AtomicBool);
-
-impl Once {
-    /// One that already has, or has not yet.
-    #[must_use]
-    pub fn new(already: bool) -> Self {
-        Self(AtomicBool::new(already))
-    }
-
-    /// Whether it has.
-    #[must_use]
-    pub fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// It does.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// It does; says whether it had already.
-    pub fn replace(&self) -> bool {
-        self.0.swap(true, Ordering::Relaxed)
-    }
-}
-
-impl DeviceBody {
-    /// The extent that holds the byte at `offset`, and where in it that is.
-    #[must_use]
-    pub fn extent_at(&self, offset: u64) -> Option<(usize, u64)> {
-        let mut start = 0;
-        for (i, extent) in self.extents.iter().enumerate() {
-            let end = start + u64::from(extent.at.len);
-            if offset < end {
-                return Some((i, offset - start));
-            }
-            start = end;
-        }
-        None
-    }
-
-    /// The same body, for another head.
-    #[must_use]
-    pub fn again(&self) -> Self {
-        let extents =
-            self.extents.iter().map(|e| DeviceExtent::new(e.at, e.is_verified(), e.seen.get())).collect();
-        Self { length: self.length, extents, noted: Once::new(self.noted.get()) }
-    }
-
-    /// Whether every extent is known to be good.
-    #[must_use]
-    pub fn is_verified(&self) -> bool {
-        self.extents.iter().all(DeviceExtent::is_verified)
-    }
-}
-
-/// A piece of a body.
-pub struct DeviceExtent {
-    /// Where it is, and its checksum.
-    pub at: ExtentRef,
-    /// Whether its bytes were written or checked by this process.
-    pub verified: Once,
-    /// Whether they were asked for before.
-    pub seen: Once,
 }
 
 /// The request fields that a resource's responses depend on.
@@ -180,57 +96,6 @@ impl Head {
         complete.extend_from_slice(&self.text);
         complete.extend_from_slice(b"\r\n");
         complete
-    }
-}
-
-impl Body {
-    /// Its length in bytes.
-    #[must_use]
-    pub fn length(&self) -> u64 {
-        match self {
-            Self::Memory(bytes) => bytes.len() as u64,
-            Self::Device(body) => body.length,
-        }
-    }
-
-    /// The same body, for another head.
-    #[must_use]
-    pub fn again(&self) -> Self {
-        match self {
-            Self::Memory(bytes) => Self::Memory(bytes.clone()),
-            Self::Device(body) => Self::Device(body.again()),
-        }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Memory(bytes) => bytes.len(),
-            Self::Device(body) => body.extents.len() * size_of::<DeviceExtent>(),
-        }
-    }
-}
-
-impl DeviceExtent {
-    /// The extent at that place; `again`: it was asked for before.
-    #[must_use]
-    pub fn new(at: ExtentRef, verified: bool, again: bool) -> Self {
-        Self { at, verified: Once::new(verified), seen: Once::new(again) }
-    }
-
-    /// Whether its bytes are known to be good.
-    #[must_use]
-    pub fn is_verified(&self) -> bool {
-        self.verified.get()
-    }
-
-    /// Notes that its bytes are asked for, and says whether they were before.
-    pub fn used(&self) -> bool {
-        self.seen.replace()
-    }
-
-    /// Notes that they are.
-    pub fn set_verified(&self) {
-        self.verified.set();
     }
 }
 
@@ -320,6 +185,27 @@ impl Head {
     }
 }
 
+/// A stored head brought up to date by the fields of a newer response for the same bytes (RFC 9111 §3.2, §3.4), received at
+/// `times`; its tags and epoch stay. `None` where the stored text cannot be read, which no head that was stored here is.
+#[must_use]
+pub fn updated(
+    stored: &Head,
+    new: &Fields<'_>,
+    times: Times,
+    policy: &Policy,
+    left_out: &[String],
+) -> Option<Head> {
+    let complete = stored.complete();
+    let parsed = stored.parsed(&complete)?;
+    let fields = semantics::validation::merge_fields(&parsed.fields, new);
+    let head = ResponseHead { fields, ..parsed };
+    let fresh = Stored::from_head(&head, times, policy);
+    let length = stored.stored.content_length;
+    let received_at = times.received_at.0;
+    let text = stored_text(head.status, head.reason, &head.fields, length, received_at, left_out);
+    Some(Head { stored: fresh, text: text.into(), tags: stored.tags.clone(), epoch: stored.epoch })
+}
+
 /// Writes the text of a head that is to be stored: everything end-to-end, the length where it is known, and a `Date`
 /// where the origin sent none (RFC 9110 §6.6.1). `left_out`: names of fields that clients are not to see.
 #[must_use]
@@ -348,7 +234,8 @@ pub fn stored_text(
     out
 }
 
-/// Fields that are written anew with each response.
+/// Fields that are written anew with each response. `Content-Range` speaks of the part that came, not of the whole that is
+/// stored.
 fn is_per_response(name: &str) -> bool {
-    name.eq_ignore_ascii_case("age") || name.eq_ignore_ascii_case("content-length")
+    ["age", "content-length", "content-range"].into_iter().any(|own| name.eq_ignore_ascii_case(own))
 }

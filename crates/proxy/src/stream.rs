@@ -1,42 +1,110 @@
 //! Streams a response to a client while it is being fetched: for the client that caused the fetch and for those that
-//! came later.
+//! came later; all of it, or the part that the client wants.
 //!
 //! What must hold: while a client does not take bytes, it holds no buffer; when the fetch fails, the response is left
 //! without an end.
 
 use semantics::cache_status::{CacheStatus, Forward, Forwarded};
+use semantics::parts::{Wants, wants};
 use semantics::preconditions::{Verdict, evaluate};
+use semantics::ranges::{ByteRange, RangeAnswer, ranges};
 use wire::Fields;
 
 use crate::exchange::{Exchange, Outcome};
+use crate::fetch::missing::Arriving;
 use crate::fill::receive::Work;
 use crate::fill::{At, Follower};
-use crate::hit;
+use crate::hit::{self, PartKind, Serving};
 use crate::metrics::{RequestResult, Route};
 use crate::outbound::{Outbound, Outgoing, Unfinished};
 use crate::respond;
 
-/// For the client whose request caused the fetch, which carries the receiving on meanwhile.
-pub async fn lead(x: &Exchange<'_>, follower: Follower, mut work: Work, why: Forward) -> Outcome {
-    let forwarded = Forwarded { stored: true, ..Forwarded::because(why) };
-    let mut sent = std::pin::pin!(stream(x, follower, RequestResult::Miss, forwarded));
-    tokio::select! {
-        biased;
-        () = &mut work => {}
-        outcome = &mut sent => return outcome,
+/// What of a fill answers a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// All that comes.
+    Whole,
+    /// These bytes, of so many.
+    Part(ByteRange, u64),
+    /// There are no such bytes: 416, with the length.
+    Unsatisfiable(u64),
+}
+
+/// What of the fill answers the request? `None`: it does not bring what the client wants, or not soon.
+#[must_use]
+pub fn plan(x: &Exchange<'_>, follower: &Follower) -> Option<Plan> {
+    let (start, end) = follower.span();
+    let length = follower.length();
+    let is_whole = start == 0 && end.is_none_or(|end| length == Some(end));
+    let whole = is_whole.then_some(Plan::Whole);
+    let stored = &follower.promised.head.stored;
+    let Some(length) = length else { return whole.filter(|_| wants(&x.request.traits) == Wants::Whole) };
+    match ranges(&x.request.traits, stored, length, x.request.now) {
+        RangeAnswer::Whole => whole,
+        RangeAnswer::Unsatisfiable => Some(Plan::Unsatisfiable(length)),
+        RangeAnswer::Parts(parts) => match &*parts {
+            [part] => {
+                let within = start <= part.start && end.is_none_or(|end| part.end <= end);
+                (within && follower.is_near(part.start)).then_some(Plan::Part(*part, length))
+            }
+            _ => whole,
+        },
     }
-    sent.await
+}
+
+/// What the client whose request caused the fetch gets: if not what it wants, then what the origin gave for it.
+fn own_plan(x: &Exchange<'_>, follower: &Follower) -> Plan {
+    let given = || match (follower.span(), follower.length()) {
+        ((start, Some(end)), Some(length)) if start < end && end - start < length => {
+            Plan::Part(ByteRange { start, end }, length)
+        }
+        _ => Plan::Whole,
+    };
+    plan(x, follower).unwrap_or_else(given)
+}
+
+/// For the client whose request caused the fetch, which carries the receiving on meanwhile.
+pub async fn lead(x: &Exchange<'_>, follower: Follower, work: Work, why: Forward) -> Outcome {
+    let forwarded = Forwarded { stored: true, ..Forwarded::because(why) };
+    let plan = own_plan(x, &follower);
+    drive(work, stream(x, follower, plan, RequestResult::Miss, forwarded)).await
 }
 
 /// For a client that came while the fetch was under way.
-pub async fn follow(x: &Exchange<'_>, follower: Follower, why: Forward) -> Outcome {
+pub async fn follow(x: &Exchange<'_>, follower: Follower, plan: Plan, why: Forward) -> Outcome {
     let forwarded = Forwarded { collapsed: true, ..Forwarded::because(why) };
-    stream(x, follower, RequestResult::Collapsed, forwarded).await
+    stream(x, follower, plan, RequestResult::Collapsed, forwarded).await
+}
+
+/// Sends what arrives, up to the byte before `until` or to its own end, in the middle of a message.
+///
+/// # Errors
+/// [`Unfinished`].
+pub async fn along(
+    x: &Exchange<'_>,
+    outbound: &mut Outbound<'_>,
+    arriving: &mut Arriving,
+    until: u64,
+) -> Result<(), Unfinished> {
+    let work = std::mem::replace(&mut arriving.work, Work::none());
+    drive(work, send(x, outbound, &mut arriving.follower, until)).await
+}
+
+/// Carries the receiving on until the sending is done; what is left of it then goes on by itself.
+async fn drive<T>(mut work: Work, sending: impl Future<Output = T>) -> T {
+    let mut sending = std::pin::pin!(sending);
+    tokio::select! {
+        biased;
+        () = &mut work => {}
+        sent = &mut sending => return sent,
+    }
+    sending.await
 }
 
 async fn stream(
     x: &Exchange<'_>,
     mut follower: Follower,
+    plan: Plan,
     result: RequestResult,
     forwarded: Forwarded,
 ) -> Outcome {
@@ -46,27 +114,32 @@ async fn stream(
         Verdict::Serve => {}
         verdict => return hit::bodiless_for(x, &follower.promised.head, verdict, result, status).await,
     }
-    let outgoing = match (follower.length(), x.is_chunking()) {
-        (Some(length), _) => Outgoing::Length(length),
-        (None, true) => Outgoing::Chunked,
-        (None, false) => Outgoing::UntilClose,
+    let (code, outgoing, range) = match plan {
+        Plan::Unsatisfiable(length) => {
+            return hit::unsatisfiable(x, length, &Serving { result, status }).await;
+        }
+        Plan::Part(part, _) => (206, Outgoing::Length(part.len()), part.start..part.end),
+        Plan::Whole => (stored.status, whole(x, &follower), 0..u64::MAX),
     };
     let mut persistence = x.persistence();
     persistence.keep &= outgoing != Outgoing::UntilClose;
-    let mut head = Vec::with_capacity(follower.promised.head.text.len() + 128);
-    head.extend_from_slice(&follower.promised.head.text);
-    if let (Outgoing::Length(length), None) = (outgoing, stored.content_length) {
-        wire::write::field_decimal(&mut head, "Content-Length", length);
-    }
-    hit::write_age(&mut head, stored.age(x.request.now));
-    hit::write_via(x.worker, &mut head);
-    respond::finish_head(&mut head, &status, outgoing, persistence);
+    let head = match plan {
+        Plan::Part(part, length) => {
+            let kind = PartKind::One(part, length);
+            hit::part_head(x, &follower.promised.head, kind, part.len(), &status, persistence)
+        }
+        _ => whole_head(x, &follower, outgoing, &status, persistence),
+    };
     let head = x.client.behind_interim(head);
-    let code = stored.status;
+    follower.advance(range.start.saturating_sub(follower.offset()));
     let limit = x.worker.shared.settings.timeouts.client_send;
     let means = x.worker.response_means();
     let mut outbound = Outbound::new(&x.client.socket, &x.client.watch, limit, means, head, outgoing);
-    let sent = body(x, &mut outbound, &mut follower).await;
+    let sent = async {
+        send(x, &mut outbound, &mut follower, range.end).await?;
+        outbound.end(&Fields::new()).await
+    };
+    let sent = sent.await;
     let outcome = Outcome {
         body_bytes: outbound.sent(),
         ends_connection: !persistence.keep,
@@ -79,15 +152,48 @@ async fn stream(
     }
 }
 
-async fn body(
+/// How the whole is framed.
+fn whole(x: &Exchange<'_>, follower: &Follower) -> Outgoing {
+    match (follower.length(), x.is_chunking()) {
+        (Some(length), _) => Outgoing::Length(length),
+        (None, true) => Outgoing::Chunked,
+        (None, false) => Outgoing::UntilClose,
+    }
+}
+
+fn whole_head(
+    x: &Exchange<'_>,
+    follower: &Follower,
+    outgoing: Outgoing,
+    status: &CacheStatus<'_>,
+    persistence: respond::Persistence,
+) -> Vec<u8> {
+    let promised = &follower.promised.head;
+    let mut head = Vec::with_capacity(promised.text.len() + 128);
+    head.extend_from_slice(&promised.text);
+    if let (Outgoing::Length(length), None) = (outgoing, promised.stored.content_length) {
+        wire::write::field_decimal(&mut head, "Content-Length", length);
+    }
+    hit::write_age(&mut head, promised.stored.age(x.request.now));
+    hit::write_via(x.worker, &mut head);
+    respond::finish_head(&mut head, status, outgoing, persistence);
+    head
+}
+
+/// Sends what comes, up to the byte before `until` or to its end.
+async fn send(
     x: &Exchange<'_>,
     outbound: &mut Outbound<'_>,
     follower: &mut Follower,
+    until: u64,
 ) -> Result<(), Unfinished> {
-    loop {
+    while follower.offset() < until {
+        let left = until - follower.offset();
         match follower.at() {
             At::Memory(reader, range) => {
-                let taken = outbound.try_bytes(&reader.filled()[range], Route::Memory)?;
+                let bytes = &reader.filled()[range];
+                let most = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                let taken = outbound.try_bytes(&bytes[..most], Route::Memory)?;
                 drop(reader);
                 match taken {
                     0 => outbound.writable().await?,
@@ -95,7 +201,8 @@ async fn body(
                 }
             }
             At::Device(lease, range) => {
-                let n = from_device(x, outbound, lease, range).await?;
+                let most = u64::from(range.end - range.start).min(left) as u32;
+                let n = from_device(x, outbound, lease, range.start..range.start + most).await?;
                 follower.advance(n);
             }
             At::NotYet => {
@@ -106,10 +213,11 @@ async fn body(
                     gone = outbound.reset() => return Err(gone),
                 }
             }
-            At::End => return outbound.end(&Fields::new()).await,
+            At::End => break,
             At::Broken(word) => return Err(Unfinished::Source(word)),
         }
     }
+    Ok(())
 }
 
 /// Sends a part of an extent that has left memory already.

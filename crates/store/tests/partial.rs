@@ -192,7 +192,7 @@ impl World {
         let expected = seen.as_ref().map_or(Expected::Nothing, |(found, ..)| Expected::At(found.place));
         // Reclaim may have moved the record while the pieces were written.
         let moved = match &seen {
-            Some((found, ..)) => !self.store.holds(hash(key), &found.place),
+            Some((found, ..)) => !self.store.is_at(hash(key), &found.place),
             None => self.store.lookup(hash(key)).is_some(),
         };
         let mut out = Outbox::new();

@@ -79,6 +79,12 @@ impl Reply {
         self
     }
 
+    /// The same with another status.
+    #[must_use]
+    pub fn into_status(self, status: u16) -> Reply {
+        Reply { status, ..self }
+    }
+
     /// Closes the connection afterwards.
     #[must_use]
     pub fn then_close(self) -> Reply {

@@ -5,7 +5,7 @@
 
 use semantics::validation::{conditions, is_condition};
 use wire::framing::ResponseBody;
-use wire::{Fields, ResponseHead};
+use wire::{Field, Fields, ResponseHead};
 
 use crate::body::Framing;
 use crate::origin::OriginError;
@@ -41,8 +41,10 @@ pub fn read_head<'w>(
 pub(super) enum Conditions<'a> {
     /// The client's, and its ranges.
     Clients,
-    /// Ours: the validators of the stored response with these fields, or none.
-    Own(Option<&'a Fields<'a>>),
+    /// Ours: the validators of the stored response with these fields, or none; and the client's range, or none.
+    Own(Option<&'a Fields<'a>>, Option<&'a [u8]>),
+    /// Ours: this range of what is stored, on this condition.
+    Part(&'a [u8], Field<'a>),
 }
 
 /// The request head as it goes to the origin.
@@ -58,7 +60,7 @@ pub(super) fn request_head(
     request.uri.write_path_and_query(&mut target, request.head.method);
     wire::write::request_line(&mut out, request.head.method, &target);
     wire::write::field(&mut out, "Host", &request.authority);
-    let ours = matches!(asked, Conditions::Own(_));
+    let ours = !matches!(asked, Conditions::Clients);
     let forwards = wire::fields::max_forwards(&request.head);
     for field in wire::fields::end_to_end(&request.head.fields) {
         let replaced = is_replaced(field.name, forwards.is_some());
@@ -69,11 +71,7 @@ pub(super) fn request_head(
     if let Some(left) = forwards {
         wire::write::field_decimal(&mut out, "Max-Forwards", left.saturating_sub(1));
     }
-    if let Conditions::Own(Some(stored)) = asked {
-        for field in conditions(stored) {
-            wire::write::field(&mut out, field.name, field.value);
-        }
-    }
+    write_conditions(&mut out, asked);
     match body {
         Outgoing::Length(length) => wire::write::field_decimal(&mut out, "Content-Length", length),
         Outgoing::Chunked => wire::write::field(&mut out, "Transfer-Encoding", b"chunked"),
@@ -85,6 +83,24 @@ pub(super) fn request_head(
     respond::write_via(&mut out, request.head.version, &worker.shared.pseudonym);
     wire::write::end_head(&mut out);
     out
+}
+
+fn write_conditions(out: &mut Vec<u8>, asked: Conditions<'_>) {
+    match asked {
+        Conditions::Clients => {}
+        Conditions::Own(validators, range) => {
+            for field in validators.into_iter().flat_map(conditions) {
+                wire::write::field(out, field.name, field.value);
+            }
+            if let Some(range) = range {
+                wire::write::field(out, "Range", range);
+            }
+        }
+        Conditions::Part(range, condition) => {
+            wire::write::field(out, "Range", range);
+            wire::write::field(out, condition.name, condition.value);
+        }
+    }
 }
 
 /// Fields of a request that are written anew.

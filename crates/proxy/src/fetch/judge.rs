@@ -1,18 +1,22 @@
-//! A full answer of an origin: may it be stored, and how does it come?
+//! A full answer of an origin, or a part that was asked for: may it be stored, and how does it come?
 //!
 //! What must hold: it is stored only as `semantics` allows, and whoever waits for it is told at once when it is not.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use semantics::{Times, VaryNames};
+use semantics::ranges::{RangeAnswer, ranges};
+use semantics::{NoStore, Once, Stored, Times, VaryNames};
+use wire::ResponseHead;
 use wire::framing::ResponseBody;
 
 use super::head::{framing, read_head};
 use super::{Query, Settled, failed};
 use crate::body::{Framing, Inbound};
 use crate::collapse::Ticket;
-use crate::fill::{self, Promised, keeper, receive};
+use crate::fill::receive::{self, Source};
+use crate::fill::{self, Asked, Promised, keeper};
 use crate::hit::Serving;
 use crate::object::{self, Content, Head, Variants};
 use crate::origin::OriginError;
@@ -28,7 +32,11 @@ pub(super) fn judge(query: &Query<'_>, ticket: Ticket, answer: Answer, times: Ti
         Err(NotStored::Broken(error)) => return failed(query, ticket, None, error),
         Err(NotStored::Declined(word)) => {
             ticket.end(|owner| owner.release(word));
-            return Settled::Pass(answer, word);
+            return if is_for_another(query, &answer) { Settled::Alone } else { Settled::Pass(answer, word) };
+        }
+        Err(NotStored::OtherPart) => {
+            ticket.end(|owner| owner.release("other-part"));
+            return Settled::Alone;
         }
     };
     keep(query, ticket, answer, arrived)
@@ -39,6 +47,8 @@ struct Arrived {
     head: Head,
     names: VaryNames,
     body: ResponseBody,
+    /// Which bytes of the whole it has, where it is a part.
+    part: Option<Range<u64>>,
     /// The whole payload, where it came with the head.
     whole: Option<Box<[u8]>>,
     /// Bytes of the head in the receive buffer, and of the body if that is whole.
@@ -52,27 +62,35 @@ enum NotStored {
     Broken(OriginError),
     /// It may not be, or had better not.
     Declined(&'static str),
+    /// It is a part, but not what the client's own conditions want.
+    OtherPart,
 }
 
 impl Arrived {
     fn read(query: &Query<'_>, answer: &Answer, times: Times, awaited: bool) -> Result<Self, NotStored> {
-        let (worker, request) = (query.worker, query.request);
+        let worker = query.worker;
         let shared = &worker.shared;
         let received = answer.window.filled();
         let (head, body, head_len) =
-            read_head(worker, received, request.head.method, false).map_err(NotStored::Broken)?;
-        let stored = semantics::may_store(&request.traits, &head, times, &shared.policy).map_err(|why| {
-            if !why.is_about_request() {
-                shared.collapse.note_unshareable(query.hash, request.now.0);
-            }
-            NotStored::Declined(why.word())
-        })?;
+            read_head(worker, received, query.request.head.method, false).map_err(NotStored::Broken)?;
+        let (stored, part) = match (&query.asked, head.status) {
+            (Asked::Range(_), 206) => part_of(query, &head, &body, times)?,
+            _ => (whole_of(query, &head, times)?, None),
+        };
+        let length = match (&part, &body) {
+            (Some(_), _) => stored.content_length,
+            (None, ResponseBody::Length(n)) => Some(*n),
+            (None, _) => None,
+        };
         // One object that pushes out nearly all others is not worth having.
         let most = shared.settings.limits.object_bytes.min(shared.disks.capacity_bytes / 4 * 3);
-        if matches!(body, ResponseBody::Length(n) if n > most) {
+        let coming = part.as_ref().map_or(length, |part| Some(part.end - part.start));
+        if coming.is_some_and(|n| n > most) {
             return Err(NotStored::Declined("too-large"));
         }
-        let (whole, body_len) = whole_body(&received[head_len..], &body, &shared.wire_limits).unzip();
+        let behind = &received[head_len..];
+        let whole = part.is_none().then(|| whole_body(behind, &body, &shared.wire_limits)).flatten();
+        let (whole, body_len) = whole.unzip();
         // Devices that are behind are not waited for. A body that nobody else waits for goes past them, by splice.
         let piece = receive::PIECE_BYTES;
         if whole.is_none() && !awaited && !shared.disks.has_room_for(piece) {
@@ -82,14 +100,13 @@ impl Arrived {
             let earned = shared.cache.store.admit(query.hash);
             earned.map_err(|why| NotStored::Declined(why.word()))?;
         }
-        let length = match (&whole, &body) {
-            (Some(payload), _) => Some(payload.len() as u64),
-            (None, ResponseBody::Length(n)) => Some(*n),
-            (None, _) => None,
-        };
+        let length = whole.as_ref().map_or(length, |payload| Some(payload.len() as u64));
         let received_at = times.received_at.0;
-        let (status, reason, left_out) = (head.status, head.reason, query.left_out);
-        let text = object::stored_text(status, reason, &head.fields, length, received_at, left_out);
+        let (status, reason) = match part {
+            None => (head.status, head.reason),
+            Some(_) => (stored.status, wire::write::reason(stored.status).as_bytes()),
+        };
+        let text = object::stored_text(status, reason, &head.fields, length, received_at, query.left_out);
         let tags = tags::read(&head.fields, &shared.settings.purge.tag_fields);
         let tags = tags.map_err(|tags::TooMany| NotStored::Declined("too-many-tags"))?;
         Ok(Self {
@@ -99,7 +116,53 @@ impl Arrived {
             used: head_len + body_len.unwrap_or(0),
             keep_alive: wire::framing::keep_alive(head.version, &head.fields),
             body,
+            part,
         })
+    }
+}
+
+/// May a whole response be stored?
+fn whole_of(query: &Query<'_>, head: &ResponseHead<'_>, times: Times) -> Result<Stored, NotStored> {
+    let (request, shared) = (query.request, &query.worker.shared);
+    semantics::may_store(&request.traits, head, times, &shared.policy).map_err(|why| declined(query, why))
+}
+
+/// Whether the client had a condition on its range, which was not sent on, and the answer would depend on it.
+fn is_for_another(query: &Query<'_>, answer: &Answer) -> bool {
+    let read = || read_head(query.worker, answer.window.filled(), query.request.head.method, false);
+    let is_range = || read().is_ok_and(|(head, ..)| matches!(head.status, 206 | 416));
+    query.request.traits.if_range != Once::Absent && is_range()
+}
+
+fn declined(query: &Query<'_>, why: NoStore) -> NotStored {
+    if !why.is_about_request() {
+        query.worker.shared.collapse.note_unshareable(query.hash, query.request.now.0);
+    }
+    NotStored::Declined(why.word())
+}
+
+/// May a part be stored, is it what the client asked for, and which bytes has it?
+fn part_of(
+    query: &Query<'_>,
+    head: &ResponseHead<'_>,
+    body: &ResponseBody,
+    times: Times,
+) -> Result<(Stored, Option<Range<u64>>), NotStored> {
+    let (request, policy) = (query.request, &query.worker.shared.policy);
+    let part = semantics::may_store_part(&request.traits, head, times, policy)
+        .map_err(|why| declined(query, why))?;
+    if matches!(body, ResponseBody::Length(n) if *n != part.range.len()) {
+        return Err(NotStored::Declined("other-length-than-said"));
+    }
+    match ranges(&request.traits, &part.stored, part.length, request.now) {
+        RangeAnswer::Parts(wanted)
+            if wanted.iter().any(|w| w.start == part.range.start && part.range.end <= w.end) =>
+        {
+            Ok((part.stored, Some(part.range.start..part.range.end)))
+        }
+        // The client's `If-Range` does not hold: it wants the whole.
+        RangeAnswer::Whole => Err(NotStored::OtherPart),
+        RangeAnswer::Parts(_) | RangeAnswer::Unsatisfiable => Err(NotStored::Declined("other-range")),
     }
 }
 
@@ -125,7 +188,7 @@ fn whole_body(received: &[u8], body: &ResponseBody, limits: &wire::Limits) -> Op
 /// Stores what came whole, or starts a fill for what did not.
 fn keep(query: &Query<'_>, ticket: Ticket, mut answer: Answer, arrived: Arrived) -> Settled {
     let worker = query.worker;
-    let Arrived { head, names, body, whole, used, keep_alive } = arrived;
+    let Arrived { head, names, body, part, whole, used, keep_alive } = arrived;
     let promised = promise(query, head, &names);
     answer.window.consume(used);
     let reusable = keep_alive && answer.request_sent;
@@ -144,16 +207,17 @@ fn keep(query: &Query<'_>, ticket: Ticket, mut answer: Answer, arrived: Arrived)
         return Settled::Ready(response, Serving::stored(query.why));
     }
     let framing = framing(worker, body);
-    let length = match &framing {
-        Framing::Length(n) => Some(*n),
-        Framing::Chunked(_) | Framing::UntilClose => None,
+    let (start, end) = match (&part, &framing) {
+        (Some(part), _) => (part.start, Some(part.end)),
+        (None, Framing::Length(n)) => (0, Some(*n)),
+        (None, Framing::Chunked(_) | Framing::UntilClose) => (0, None),
     };
     let Some(owner) = ticket.owner() else { return Settled::Failed(OriginError::Ended) };
-    let follower = owner.storable(Arc::clone(&promised), length);
+    let follower = owner.storable(Arc::clone(&promised), start, end);
     let inbound = Inbound::new(framing, answer.window);
     let reusable = reusable && !inbound.ends_with_connection();
-    let work = receive::start(worker, ticket, promised, inbound, answer.connection, reusable);
-    Settled::Streaming(follower, work)
+    let source = Source { promised, part, inbound, connection: answer.connection, reusable };
+    Settled::Streaming(follower, receive::start(worker, ticket, source))
 }
 
 /// Under which key the response will be found; notes that the resource varies, where that is new.

@@ -8,10 +8,12 @@
 //! | [`head`] | what does the request say to the origin? |
 //! | [`judge`] | may a full answer be stored, and how does it come? |
 //! | [`validate`] | what does the answer to a condition mean for what is stored? |
+//! | [`missing`] | how do the bytes come that a stored response has not? |
 //! | [`pass`] | how does an answer reach one client alone? |
 
 mod head;
 mod judge;
+pub mod missing;
 mod pass;
 mod validate;
 
@@ -22,14 +24,15 @@ use std::time::Instant;
 
 use pump::Watch;
 use semantics::cache_status::Forward;
-use semantics::{Times, UnixSeconds};
+use semantics::parts::{self, Wants};
+use semantics::{Once, Times, UnixSeconds};
 use store::KeyHash;
 
 use crate::collapse::{Role, Ticket};
 use crate::connection::Client;
 use crate::exchange::{Exchange, Outcome};
-use crate::fill::{Follower, receive};
-use crate::hit::{self, Serving};
+use crate::fill::{Asked, Follower, receive};
+use crate::hit::{self, Serving, Unserved};
 use crate::lookup::{Found, Response};
 use crate::origin::OriginError;
 use crate::origin::ask::{Answer, Ask, ask};
@@ -57,7 +60,7 @@ impl Stale {
 }
 
 /// What the origin's answer came to.
-enum Settled {
+pub enum Settled {
     /// There is a stored response to serve: a validated one, or one that came whole at once.
     Ready(Response, Serving),
     /// There is a fill to stream along with.
@@ -66,6 +69,8 @@ enum Settled {
     Pass(Answer, &'static str),
     /// The origin failed, but what is stored may be served.
     StaleOnError(Response),
+    /// The answer is not what the client's own conditions want: it asks for itself.
+    Alone,
     /// There is no answer.
     Failed(OriginError),
 }
@@ -80,6 +85,7 @@ struct Query<'q> {
     why: Forward,
     /// The hash that was looked up.
     hash: KeyHash,
+    asked: Asked,
     /// Where to note who answered.
     origin: &'q Cell<Option<SocketAddr>>,
     /// From before the origin is asked.
@@ -88,39 +94,57 @@ struct Query<'q> {
     left_out: &'q [String],
 }
 
+impl<'q> Query<'q> {
+    /// On behalf of a client; `None` where nobody can be asked.
+    fn of(x: &'q Exchange<'_>, hash: KeyHash, asked: Asked, why: Forward) -> Option<Self> {
+        let (worker, client, request) = (x.worker, Some(x.client), x.request);
+        let endpoints = request.endpoints(worker, x.client.mode);
+        let (watch, origin) = (&x.client.watch, &x.origin);
+        let (epoch, left_out) = (worker.shared.cache.purges.now(), respond::left_out(worker, x.client.mode));
+        let query =
+            Self { worker, client, watch, request, endpoints, why, hash, asked, origin, epoch, left_out };
+        (!query.endpoints.is_empty()).then_some(query)
+    }
+
+    /// Asks with a head made for these conditions.
+    async fn ask(&self, conditions: Conditions<'_>) -> Result<Answer, OriginError> {
+        let head = request_head(self.worker, self.request, conditions, Outgoing::None);
+        let client = self.client.map(|client| (client, self.request.head.version));
+        let ask_for = Ask { endpoints: &self.endpoints, head: &head, body: None, replayable: true, client };
+        let answer = ask(self.worker, self.watch, ask_for).await?;
+        self.origin.set(Some(answer.connection.address));
+        Ok(answer)
+    }
+}
+
 /// Fetches for this client and for all who wait.
 pub async fn lead(
     x: &mut Exchange<'_>,
     found: &Found,
     ticket: Ticket,
+    asked: Asked,
     why: Forward,
     stale: Option<Stale>,
 ) -> Outcome {
-    let endpoints = x.request.endpoints(x.worker, x.client.mode);
-    if endpoints.is_empty() {
+    let Some(query) = Query::of(x, found.hash, asked, why) else {
         ticket.end(|owner| owner.fail(Denied::UnknownHost.word()));
         return x.made(&Made::denied(Denied::UnknownHost)).await;
-    }
-    let query = Query {
-        worker: x.worker,
-        client: Some(x.client),
-        watch: &x.client.watch,
-        request: x.request,
-        endpoints,
-        why,
-        hash: found.hash,
-        origin: &x.origin,
-        epoch: x.worker.shared.cache.purges.now(),
-        left_out: respond::left_out(x.worker, x.client.mode),
     };
-    match settle(&query, ticket, stale.map(|s| s.0)).await {
+    let settled = settle(&query, ticket, stale.map(|s| s.0)).await;
+    conclude(x, settled, why).await
+}
+
+/// Gives the client what its question came to.
+pub async fn conclude(x: &mut Exchange<'_>, settled: Settled, why: Forward) -> Outcome {
+    match settled {
         Settled::Ready(response, serving) => match hit::serve(x, &response, &serving).await {
-            Some(outcome) => outcome,
-            // Validated, but its bytes are gone or damaged: the origin has them.
-            None => alone(x, Forward::Miss, None).await,
+            Ok(outcome) => outcome,
+            // Validated, but not to be had without the origin: another asking would be one too many.
+            Err(Unserved::Miss | Unserved::Instead(_)) => alone(x, Forward::Miss, None).await,
         },
         Settled::Streaming(follower, work) => stream::lead(x, follower, work, why).await,
         Settled::Pass(answer, word) => pass(x, answer, why, Some(word)).await,
+        Settled::Alone => alone(x, why, None).await,
         Settled::StaleOnError(response) => match serve_stale_on_error(x, Some(&Stale(response))).await {
             Some(outcome) => outcome,
             None => x.made(&Made::unreadable()).await,
@@ -132,7 +156,8 @@ pub async fn lead(
 /// Validates what is stored while the client gets it stale (RFC 5861 §3). At most one such fetch an object.
 pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
     let Some(stale) = found.response.clone() else { return };
-    let Role::Leader(ticket) = x.worker.shared.collapse.enter(found.hash, x.request.hash) else { return };
+    let entered = x.worker.shared.collapse.enter(found.hash, x.request.hash, &Asked::Whole);
+    let Role::Leader(ticket) = entered else { return };
     let mut text = Vec::with_capacity(512);
     wire::write::request_line(&mut text, x.request.head.method, x.request.head.target.as_bytes());
     for field in x.request.head.fields.iter() {
@@ -157,6 +182,7 @@ pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
             endpoints,
             why: Forward::Stale,
             hash,
+            asked: Asked::Whole,
             origin: &Cell::new(None),
             epoch: worker.shared.cache.purges.now(),
             left_out: respond::left_out(&worker, mode),
@@ -175,17 +201,21 @@ pub async fn serve_stale_on_error(x: &Exchange<'_>, stale: Option<&Stale>) -> Op
         return None;
     }
     let staleness = stored.age(x.request.now).minus(stored.lifetime);
-    hit::serve(x, response, &Serving::stale(staleness, "stale-if-error")).await
+    hit::serve(x, response, &Serving::stale(staleness, "stale-if-error")).await.ok()
 }
 
-/// Whether only a part of the representation is wanted, so that fetching all of it would be too much. A range from the
-/// first byte to the end is all of it.
+/// What to ask the origin for on behalf of a request, so that others may share the answer. `None`: only the client's own
+/// words will do.
 #[must_use]
-pub fn wants_part(request: &Request<'_>) -> bool {
-    match request.traits.range {
-        semantics::request::Once::Absent => false,
-        semantics::request::Once::Value(value) => !value.eq_ignore_ascii_case(b"bytes=0-"),
-        semantics::request::Once::Repeated => true,
+pub fn wanted(request: &Request<'_>, stale: Option<&Stale>) -> Option<Asked> {
+    match (parts::wants(&request.traits), request.traits.range) {
+        (Wants::Whole, _) => Some(Asked::Whole),
+        // If what is stored has changed, the client wants all of it or nothing of it: its condition speaks of the old.
+        (Wants::OneRange, _) if stale.is_some() && request.traits.if_range != Once::Absent => {
+            Some(Asked::Whole)
+        }
+        (Wants::OneRange, Once::Value(range)) => Some(Asked::Range(range.into())),
+        _ => None,
     }
 }
 
@@ -220,10 +250,9 @@ async fn ask_origin(query: &Query<'_>, stale: Option<&Response>) -> Result<Answe
     let complete = stale.map(|response| response.head.complete());
     let parsed = complete.as_ref().zip(stale).and_then(|(text, response)| response.head.parsed(text));
     let validators = parsed.as_ref().map(|head| &head.fields);
-    let head = request_head(query.worker, query.request, Conditions::Own(validators), Outgoing::None);
-    let client = query.client.map(|client| (client, query.request.head.version));
-    let ask_for = Ask { endpoints: &query.endpoints, head: &head, body: None, replayable: true, client };
-    let answer = ask(query.worker, query.watch, ask_for).await?;
-    query.origin.set(Some(answer.connection.address));
-    Ok(answer)
+    let range = match &query.asked {
+        Asked::Range(range) => Some(&**range),
+        Asked::Whole | Asked::Missing(_) => None,
+    };
+    query.ask(Conditions::Own(validators, range)).await
 }

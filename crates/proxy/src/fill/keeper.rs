@@ -58,8 +58,9 @@ pub fn keep_small_text(
     place
 }
 
-/// Stores the record of a large response whose extents are on their devices.
-pub fn keep_large(worker: &Rc<Worker>, promised: &Promised, text: &[u8], extents: &[WrittenExtent]) {
+/// Stores the record of a large response whose extents are on their devices, in order.
+pub fn keep_large(worker: &Rc<Worker>, promised: &Promised, text: &[u8], extents: &[(u64, WrittenExtent)]) {
+    let extents = extents.iter().map(|(_, written)| written);
     let Cache { store, purges, .. } = &*worker.shared.cache;
     let Some(storing) = purges.storing(&promised.key, &promised.head) else { return };
     let head = object::encode_response(&promised.head, text, storing.epoch());
@@ -181,6 +182,7 @@ pub async fn write_extent(
     }
 }
 
-fn told(outcome: Result<store::Place, Declined>) -> Option<store::Place> {
+/// Notes why something was not stored.
+pub(super) fn told(outcome: Result<store::Place, Declined>) -> Option<store::Place> {
     outcome.inspect_err(|why| tracing::debug!(reason = why.word(), "not stored")).ok()
 }

@@ -1,4 +1,5 @@
-//! One response on its way from an origin into the store, and everybody who waits for it or streams along.
+//! One response, or a part of one, on its way from an origin into the store, and everybody who waits for it or streams
+//! along.
 //!
 //! ```text
 //!            head is storable        first payload           all of it safe in the store
@@ -11,13 +12,15 @@
 //! What must hold:
 //! - a fill has exactly one [`Owner`]; when that dies, on whatever path, the fill ends as Failed and nobody waits on;
 //! - whoever waits is woken by the change itself, never by a timer;
-//! - a follower sees the body from its first byte, in order, or learns that it cannot have it: never a short body that
-//!   looks complete;
+//! - a follower sees the body in order from the byte that it asked for, or learns that it cannot have it: never a short
+//!   body that looks complete;
 //! - a slow follower does not slow the fill: what is safe on a device is read from there, not kept in memory for it.
 //!   Only a fill that the store gave up on keeps bytes for its followers, and then waits for the slowest.
 
 pub mod keeper;
+pub mod parts;
 pub mod receive;
+mod stream;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -34,6 +37,8 @@ use crate::lookup::Response;
 use crate::object::{Head, Variants};
 use crate::request::Request;
 use crate::worker::Shared;
+pub use stream::{At, NEAR_BYTES};
+use stream::{Piece, PieceAt, Stream};
 
 /// A fill, shared by its owner, the table of fills and its followers.
 pub struct Fill {
@@ -41,9 +46,35 @@ pub struct Fill {
     pub hash: KeyHash,
     /// The key without a variant: what a purge names.
     pub primary: KeyHash,
+    asked: Asked,
     state: Mutex<State>,
     changed: Notify,
     unwanted: AtomicBool,
+}
+
+/// What of a representation is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// All of it.
+    Whole,
+    /// What this `Range` comes to: the length of the whole is not known before the origin has told it.
+    Range(Box<[u8]>),
+    /// These bytes of what is stored with a hole.
+    Missing(Range<u64>),
+}
+
+impl Asked {
+    /// Whether the answer to this question, which nobody has seen yet, is worth waiting for with that one.
+    fn is_enough_for(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Missing(own), Self::Missing(missing)) => {
+                own.contains(&missing.start) && missing.start <= own.start.saturating_add(NEAR_BYTES)
+            }
+            (_, Self::Missing(_)) => false,
+            (Self::Whole, _) => true,
+            (own, other) => own == other,
+        }
+    }
 }
 
 /// Where a fill stands. The table is in the module's comment.
@@ -69,29 +100,6 @@ pub struct Promised {
     pub variants: Option<Variants>,
 }
 
-/// A body on its way.
-struct Stream {
-    promised: Arc<Promised>,
-    /// Its whole length, where the framing told or the end has come.
-    length: Option<u64>,
-    pieces: VecDeque<Piece>,
-    /// Offsets that the followers have reached.
-    followers: Slab<u64>,
-    /// Whether every piece stays readable: in memory, then on a device. Not so once the store has given up.
-    kept: bool,
-}
-
-/// A stretch of the body: first in memory, then on a device.
-struct Piece {
-    start: u64,
-    place: PieceAt,
-}
-
-enum PieceAt {
-    Memory(Reader),
-    Device(Lease),
-}
-
 /// What a fill came to, for those who waited for its response head.
 pub enum Decision {
     /// The response is storable: stream along.
@@ -104,44 +112,38 @@ pub enum Decision {
     Failed(&'static str),
 }
 
-/// What is there at a follower's offset.
-pub enum At {
-    /// Bytes in memory: this range of the reader's filled part.
-    Memory(Reader, Range<usize>),
-    /// Bytes on a device: this range of the leased place.
-    Device(Lease, Range<u32>),
-    /// Nothing yet.
-    NotYet,
-    /// The body ends here.
-    End,
-    /// The body will not be completed.
-    Broken(&'static str),
-}
-
 impl Fill {
-    fn new(hash: KeyHash, primary: KeyHash) -> Arc<Self> {
-        Arc::new(Self {
-            hash,
-            primary,
-            state: Mutex::new(State::Ready),
-            changed: Notify::new(),
-            unwanted: AtomicBool::new(false),
-        })
-    }
-
     /// Starts a fill in state Ready and gives its owner.
     #[must_use]
-    pub fn start(hash: KeyHash, primary: KeyHash) -> Owner {
-        Owner { fill: Self::new(hash, primary) }
+    pub fn start(hash: KeyHash, primary: KeyHash, asked: Asked) -> Owner {
+        let (state, changed) = (Mutex::new(State::Ready), Notify::new());
+        let unwanted = AtomicBool::new(false);
+        Owner { fill: Arc::new(Self { hash, primary, asked, state, changed, unwanted }) }
     }
 
-    /// Waits until the response head has been judged.
-    pub async fn decided(self: &Arc<Self>) -> Decision {
+    /// Whether who asks for `asked` had better wait for this fill than ask the origin.
+    #[must_use]
+    pub fn may_serve(&self, asked: &Asked) -> bool {
+        match (&*self.state.lock(), asked) {
+            (State::Ready, asked) => self.asked.is_enough_for(asked),
+            (State::Waiting(stream) | State::Splicing(stream), Asked::Missing(missing)) => {
+                stream.has(missing.start) && stream.is_near(missing.start)
+            }
+            (State::Waiting(stream) | State::Splicing(stream), Asked::Range(range)) => {
+                self.asked == *asked || stream.brings(range)
+            }
+            (State::Waiting(stream) | State::Splicing(stream), Asked::Whole) => stream.is_whole(),
+            (State::Done(..) | State::Released(_) | State::Failed(_), asked) => self.asked == *asked,
+        }
+    }
+
+    /// Waits until the response head has been judged. A follower begins at `offset`, else at the first byte that comes.
+    pub async fn decided(self: &Arc<Self>, offset: Option<u64>) -> Decision {
         loop {
             let changed = self.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            if let Some(decision) = self.decision() {
+            if let Some(decision) = self.decision(offset) {
                 return decision;
             }
             changed.await;
@@ -159,60 +161,22 @@ impl Fill {
         self.unwanted.load(Ordering::Acquire)
     }
 
-    fn decision(self: &Arc<Self>) -> Option<Decision> {
+    fn decision(self: &Arc<Self>, offset: Option<u64>) -> Option<Decision> {
         let mut state = self.state.lock();
         Some(match &mut *state {
             State::Ready => return None,
-            State::Waiting(stream) | State::Splicing(stream) if stream.is_whole() => {
-                let promised = Arc::clone(&stream.promised);
-                let id = stream.followers.insert(0);
-                drop(state);
-                return Some(Decision::Stream(Follower { fill: Arc::clone(self), promised, id, offset: 0 }));
+            State::Waiting(stream) | State::Splicing(stream) => {
+                let offset = offset.unwrap_or(stream.start);
+                if stream.has(offset) {
+                    Decision::Stream(Follower::join(self, stream, offset))
+                } else {
+                    Decision::Released("no-longer-whole")
+                }
             }
-            State::Waiting(_) | State::Splicing(_) => Decision::Released("no-longer-whole"),
             State::Done(response, _) => Decision::Done(response.clone()),
             State::Released(why) => Decision::Released(why),
             State::Failed(why) => Decision::Failed(why),
         })
-    }
-}
-
-impl Stream {
-    /// Whether its first byte can still be had.
-    fn is_whole(&self) -> bool {
-        self.pieces.front().is_none_or(|piece| piece.start == 0)
-    }
-
-    fn at(&self, offset: u64) -> At {
-        if self.length == Some(offset) {
-            return At::End;
-        }
-        let behind = self.pieces.partition_point(|piece| piece.start <= offset);
-        let Some(piece) = behind.checked_sub(1).and_then(|i| self.pieces.get(i)) else {
-            return if self.pieces.is_empty() { At::NotYet } else { At::Broken("follower-too-slow") };
-        };
-        let within = offset - piece.start;
-        match &piece.place {
-            PieceAt::Memory(reader) => {
-                let filled = reader.filled().len();
-                match usize::try_from(within) {
-                    Ok(from) if from < filled => At::Memory(reader.clone(), from..filled),
-                    _ => At::NotYet,
-                }
-            }
-            PieceAt::Device(lease) => match u32::try_from(within) {
-                Ok(from) if from < lease.place().len => At::Device(lease.clone(), from..lease.place().len),
-                _ => At::NotYet,
-            },
-        }
-    }
-
-    /// Drops the pieces that every follower has behind it.
-    fn drop_passed(&mut self) {
-        let slowest = self.followers.iter().map(|(_, offset)| *offset).min().unwrap_or(u64::MAX);
-        while self.pieces.get(1).is_some_and(|next| next.start <= slowest) {
-            self.pieces.pop_front();
-        }
     }
 }
 
@@ -234,20 +198,14 @@ impl Owner {
         self.fill.is_unwanted()
     }
 
-    /// Ready → Waiting: the head is storable. `length` where the framing tells. Gives the first follower.
+    /// Ready → Waiting: the head is storable, and the bytes from `start` to `end` will come; `end` where the framing
+    /// tells. Gives the first follower.
     #[must_use]
-    pub fn storable(&self, promised: Arc<Promised>, length: Option<u64>) -> Follower {
-        let mut followers = Slab::new();
-        let id = followers.insert(0);
-        let follower =
-            Follower { fill: Arc::clone(&self.fill), promised: Arc::clone(&promised), id, offset: 0 };
-        self.turn(State::Waiting(Stream {
-            promised,
-            length,
-            pieces: VecDeque::new(),
-            followers,
-            kept: true,
-        }));
+    pub fn storable(&self, promised: Arc<Promised>, start: u64, end: Option<u64>) -> Follower {
+        let (pieces, followers) = (VecDeque::new(), Slab::new());
+        let mut stream = Stream { promised, start, end, pieces, followers, kept: true };
+        let follower = Follower::join(&self.fill, &mut stream, start);
+        self.turn(State::Waiting(stream));
         follower
     }
 
@@ -270,9 +228,9 @@ impl Owner {
         self.fill.changed.notify_waiters();
     }
 
-    /// The payload has ended after `length` bytes.
-    pub fn ended(&self, length: u64) {
-        self.with_stream(|stream| stream.length = Some(length));
+    /// The payload has ended before the byte at `end`.
+    pub fn ended(&self, end: u64) {
+        self.with_stream(|stream| stream.end = Some(end));
         self.progressed();
     }
 
@@ -382,6 +340,11 @@ pub struct Follower {
 }
 
 impl Follower {
+    fn join(fill: &Arc<Fill>, stream: &mut Stream, offset: u64) -> Self {
+        let (id, promised) = (stream.followers.insert(offset), Arc::clone(&stream.promised));
+        Self { fill: Arc::clone(fill), promised, id, offset }
+    }
+
     /// Whether the response that is being stored is the variant for `request`.
     #[must_use]
     pub fn fits(&self, shared: &Shared, request: &Request<'_>) -> bool {
@@ -416,16 +379,42 @@ impl Follower {
         }
     }
 
-    /// The whole length, once it is known.
+    /// Which bytes of the whole the fill brings: from the first on, up to the second where that is known.
     #[must_use]
-    pub fn length(&self) -> Option<u64> {
+    pub fn span(&self) -> (u64, Option<u64>) {
         match &*self.fill.state.lock() {
-            State::Waiting(stream) | State::Splicing(stream) | State::Done(_, Some(stream)) => stream.length,
-            _ => None,
+            State::Waiting(stream) | State::Splicing(stream) | State::Done(_, Some(stream)) => {
+                (stream.start, stream.end)
+            }
+            _ => (self.offset, Some(self.offset)),
         }
     }
 
-    /// The client has `n` bytes more.
+    /// Bytes of the whole representation, once that is known.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        match self.promised.head.stored.content_length {
+            Some(length) => Some(length),
+            None => self.span().1,
+        }
+    }
+
+    /// Whether the byte at `offset` is there, or soon will be.
+    #[must_use]
+    pub fn is_near(&self, offset: u64) -> bool {
+        match &*self.fill.state.lock() {
+            State::Waiting(stream) | State::Splicing(stream) => stream.is_near(offset),
+            _ => true,
+        }
+    }
+
+    /// The next byte that the client gets.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The client has `n` bytes more, or does without them.
     pub fn advance(&mut self, n: u64) {
         self.offset += n;
         let mut state = self.fill.state.lock();

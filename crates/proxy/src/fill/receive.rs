@@ -2,9 +2,10 @@
 //! are written to the log.
 //!
 //! What must hold: memory for bodies on their way is bounded by the budget, and for one fill by [`PIECES_IN_MEMORY`];
-//! the object is stored only when all of it is on its devices; a purge meanwhile wins.
+//! what is stored of a body is on its devices, and is stored as the whole only if it is; a purge meanwhile wins.
 
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use store::{At, Crc32c, Declined, WrittenExtent};
 use sys::aligned::{AlignedBuffer, Reader, Writer};
 
-use super::{Owner, Promised, keeper};
+use super::{Owner, Promised, keeper, parts};
 use crate::body::{Broken, Inbound, Span};
 use crate::collapse::Ticket;
 use crate::origin::pool::Connection;
@@ -29,6 +30,10 @@ const FIRST_PIECE_BYTES: u64 = 64 * 1024;
 
 /// Pieces of one fill that are not yet on a device.
 const PIECES_IN_MEMORY: usize = 4;
+
+/// What is left of a part that nobody waits for is still received if it is no more than this: then the connection can be
+/// used again. The rest is a hole that the next client who wants it has filled.
+const FINISH_BYTES: u64 = 4 * PIECE_BYTES;
 
 /// The receiving of a body. Whoever holds it carries it on by awaiting it: the client that caused it does, so that bytes
 /// go out while they are still in the processor's cache. Given up, it goes on by itself.
@@ -55,22 +60,40 @@ impl Drop for Work {
     }
 }
 
+/// What will be received, and from where.
+pub struct Source {
+    /// What it will be stored as.
+    pub promised: Arc<Promised>,
+    /// Its bytes, where it is a part; the whole otherwise.
+    pub part: Option<Range<u64>>,
+    /// The body.
+    pub inbound: Inbound,
+    /// Where it comes from.
+    pub connection: Connection,
+    /// Whether the connection can be used again after the body.
+    pub reusable: bool,
+}
+
+impl Work {
+    /// Somebody else does it.
+    pub fn none() -> Self {
+        Self(None)
+    }
+}
+
 /// Prepares to receive. The ticket's fill is in state Waiting.
-pub fn start(
-    worker: &Rc<Worker>,
-    ticket: Ticket,
-    promised: Arc<Promised>,
-    inbound: Inbound,
-    connection: Connection,
-    reusable: bool,
-) -> Work {
+pub fn start(worker: &Rc<Worker>, ticket: Ticket, source: Source) -> Work {
     let occupied = worker.occupied();
+    let Source { promised, part, inbound, connection, reusable } = source;
+    let start = part.as_ref().map_or(0, |part| part.start);
     let filling = Filling {
         worker: Rc::clone(worker),
         promised,
+        part,
         inbound,
         connection,
         watch: worker.timers.watch(),
+        start,
         received: 0,
         writes: Vec::new(),
         extents: Vec::new(),
@@ -84,17 +107,29 @@ pub fn start(
 /// A piece's start, and the proof that it is on a device.
 type Written = (u64, Result<WrittenExtent, Declined>);
 
+/// How a body came.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// To its end.
+    Whole,
+    /// Not all of it, or not all of it is on a device.
+    Partly,
+}
+
 /// A body being received.
 struct Filling {
     worker: Rc<Worker>,
     promised: Arc<Promised>,
+    part: Option<Range<u64>>,
     inbound: Inbound,
     connection: Connection,
     watch: pump::Watch,
+    /// Where in the whole body the first byte belongs that is received.
+    start: u64,
     received: u64,
     /// Pieces on their way to a device, oldest first.
     writes: Vec<tokio::task::JoinHandle<Written>>,
-    extents: Vec<WrittenExtent>,
+    extents: Vec<(u64, WrittenExtent)>,
     declined: Option<Declined>,
     /// The only piece, when the whole body turned out small.
     small: Option<Reader>,
@@ -114,20 +149,19 @@ impl Filling {
             outcome = self.receive_all(owner) => outcome,
             () = owner.abandoned(), if !for_cache => Err(GivenUp("no-client-left")),
         };
-        let whole = outcome.is_ok();
-        match outcome {
-            Ok(()) => self.keep(owner),
-            Err(GivenUp(word)) => {
-                tracing::info!(reason = word, received = self.received, "fill ended without an object");
-            }
+        let failed = outcome.err().map(|GivenUp(word)| word);
+        if let Some(word) = failed {
+            tracing::info!(reason = word, received = self.received, "the body did not come to its end");
+            self.wait_for_writes(owner).await;
         }
+        self.keep(owner, failed.map_or(Came::Whole, |_| Came::Partly)).await;
         let Self { worker, inbound, connection, .. } = self;
-        if whole && reusable && inbound.is_done() && inbound.window.filled().is_empty() {
+        if failed.is_none() && reusable && inbound.is_done() && inbound.window.filled().is_empty() {
             worker.origins.give_back(connection, Instant::now());
         }
-        ticket.end(|owner| match whole {
-            true => owner.done(None),
-            false => owner.fail("fill-failed"),
+        ticket.end(|owner| match failed {
+            None => owner.done(None),
+            Some(word) => owner.fail(word),
         });
     }
 
@@ -135,20 +169,31 @@ impl Filling {
     async fn receive_all(&mut self, owner: &Owner) -> Result<(), GivenUp> {
         loop {
             let Some(more) = self.next_span(owner).await? else { break };
+            if self.left_of_part() == Some(0) {
+                return Err(self.lied());
+            }
             let size = self.piece_size(more);
             let (mut writer, reader) = self.buffer(owner, size).await?.split();
-            let start = self.received;
+            let start = self.start + self.received;
             owner.piece(start, reader.clone());
             self.crc = Crc32c::new();
             self.fill_piece(owner, &mut writer).await?;
             writer.finish();
             self.piece_is_full(owner, start, reader).await?;
         }
-        owner.ended(self.received);
+        let end = self.start + self.received;
+        if self.left_of_part().is_some_and(|left| left > 0) {
+            return Err(self.lied());
+        }
+        owner.ended(end);
+        self.wait_for_writes(owner).await;
+        Ok(())
+    }
+
+    async fn wait_for_writes(&mut self, owner: &Owner) {
         while !self.writes.is_empty() {
             self.oldest_write(owner).await;
         }
-        Ok(())
     }
 
     /// What comes next of the body; `None` at its end.
@@ -162,6 +207,8 @@ impl Filling {
     /// A fill that nobody follows goes on for the cache's sake, unless told otherwise or the cache will not have it.
     fn check_wanted(&self, owner: &Owner) -> Result<(), GivenUp> {
         let for_cache = self.worker.shared.settings.fill.finish_without_client && self.declined.is_none();
+        let is_too_much = |part: &Range<u64>| part.end - part.start > self.received + FINISH_BYTES;
+        let for_cache = for_cache && !self.part.as_ref().is_some_and(is_too_much);
         if owner.followers() == 0 && !for_cache {
             return Err(GivenUp("no-client-left"));
         }
@@ -171,8 +218,25 @@ impl Filling {
         Ok(())
     }
 
+    /// Bytes that are missing of the part that was announced.
+    fn left_of_part(&self) -> Option<u64> {
+        Some(self.part.as_ref()?.end.saturating_sub(self.start + self.received))
+    }
+
+    /// How many bytes may be taken next.
+    fn most(&self) -> usize {
+        self.left_of_part().map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
+    /// More bytes came than `Content-Range` said, or fewer: none of them is kept.
+    fn lied(&mut self) -> GivenUp {
+        self.extents.clear();
+        self.declined = Some(Declined::TooLarge);
+        GivenUp("other-length-than-said")
+    }
+
     fn piece_size(&self, span: Span) -> u64 {
-        let known = self.inbound.remaining();
+        let known = self.inbound.remaining().or(self.left_of_part());
         match (known, span) {
             (Some(left), _) => left.min(PIECE_BYTES),
             (None, _) if self.received == 0 => FIRST_PIECE_BYTES,
@@ -213,21 +277,24 @@ impl Filling {
     /// Receives until the piece is full or the body ends.
     async fn fill_piece(&mut self, owner: &Owner, writer: &mut Writer) -> Result<(), GivenUp> {
         let limit = self.worker.shared.settings.timeouts.origin_body;
-        while writer.remaining() > 0 {
+        while writer.remaining() > 0 && self.left_of_part() != Some(0) {
             let span =
                 self.inbound.next(&self.connection.socket, &self.watch, limit).await.map_err(broken)?;
             let n = match span {
                 Span::End => return Ok(()),
                 Span::InWindow(n) => {
+                    let n = n.min(self.most());
                     let n = writer.put(&self.inbound.window.filled()[..n]);
                     self.crc.update(&self.inbound.window.filled()[..n]);
                     self.inbound.used(n);
                     n
                 }
-                Span::OnSocket(left) => match self.receive_into(writer, left).await? {
-                    0 => return Ok(()),
-                    n => n,
-                },
+                Span::OnSocket(left) => {
+                    match self.receive_into(writer, left.min(self.most() as u64)).await? {
+                        0 => return Ok(()),
+                        n => n,
+                    }
+                }
             };
             self.worker.metrics.user_copied(n as u64);
             self.received += n as u64;
@@ -268,7 +335,8 @@ impl Filling {
             self.decline(owner, Declined::TooLarge);
             return Ok(());
         }
-        if start == 0 && length as u64 <= keeper::SMALL_BYTES && self.inbound.is_done() {
+        let is_all = self.part.is_none() && start == 0 && self.inbound.is_done();
+        if is_all && length as u64 <= keeper::SMALL_BYTES {
             self.small = Some(reader);
             return Ok(());
         }
@@ -294,7 +362,7 @@ impl Filling {
                 if let Some(At::Device(lease)) = self.worker.shared.cache.store.at(extent.place()) {
                     owner.on_device(start, lease);
                 }
-                self.extents.push(extent);
+                self.extents.push((start, extent));
             }
             Ok((_, Err(why))) => self.decline(owner, why),
             Err(_cancelled) => self.decline(owner, Declined::Closed),
@@ -309,17 +377,22 @@ impl Filling {
         self.declined = Some(why);
     }
 
-    /// All of the body is here: it becomes an object.
-    fn keep(&mut self, owner: &Owner) {
-        if self.declined.is_some() || owner.is_unwanted() {
+    /// What has come becomes an object, or a part of one.
+    async fn keep(&mut self, owner: &Owner, came: Came) {
+        if owner.is_unwanted() || self.declined == Some(Declined::TooLarge) {
             return;
         }
-        let text = self.text_with_length();
+        let is_whole = self.part.is_none() && came == Came::Whole && self.declined.is_none();
         match self.small.take() {
+            _ if !is_whole => parts::keep(&self.worker, &self.promised, &self.extents).await,
             Some(reader) => {
+                let text = self.text_with_length();
                 keeper::keep_small_text(&self.worker, &self.promised, &text, reader.filled());
             }
-            None => keeper::keep_large(&self.worker, &self.promised, &text, &self.extents),
+            None => {
+                let text = self.text_with_length();
+                keeper::keep_large(&self.worker, &self.promised, &text, &self.extents);
+            }
         }
         if owner.is_unwanted() {
             keeper::drop_unwanted(&self.worker, self.promised.hash);

@@ -32,14 +32,14 @@ fn stream(decision: Decision) -> Follower {
 #[test]
 fn states_are_walked_in_order_and_a_follower_reads_all() {
     on_runtime(async {
-        let owner = Fill::start(KeyHash(1), KeyHash(1));
+        let owner = Fill::start(KeyHash(1), KeyHash(1), Asked::Whole);
         let waiter = tokio::task::spawn_local({
             let fill = Arc::clone(owner.fill());
-            async move { stream(fill.decided().await) }
+            async move { stream(fill.decided(None).await) }
         });
         tokio::task::yield_now().await;
         assert!(!waiter.is_finished(), "Ready decides nothing");
-        let first = owner.storable(promised(), Some(6));
+        let first = owner.storable(promised(), 0, Some(6));
         let mut late = waiter.await.unwrap();
         assert!(matches!(first.at(), At::NotYet));
 
@@ -65,18 +65,18 @@ fn states_are_walked_in_order_and_a_follower_reads_all() {
 #[test]
 fn a_dead_owner_fails_the_fill_and_wakes_all() {
     on_runtime(async {
-        let owner = Fill::start(KeyHash(1), KeyHash(1));
+        let owner = Fill::start(KeyHash(1), KeyHash(1), Asked::Whole);
         let fill = Arc::clone(owner.fill());
         let waiter = tokio::task::spawn_local({
             let fill = Arc::clone(&fill);
-            async move { matches!(fill.decided().await, Decision::Failed("owner-gone")) }
+            async move { matches!(fill.decided(None).await, Decision::Failed("owner-gone")) }
         });
         tokio::task::yield_now().await;
         drop(owner);
         assert!(waiter.await.unwrap());
 
-        let owner = Fill::start(KeyHash(1), KeyHash(1));
-        let follower = owner.storable(promised(), Some(6));
+        let owner = Fill::start(KeyHash(1), KeyHash(1), Asked::Whole);
+        let follower = owner.storable(promised(), 0, Some(6));
         drop(owner);
         assert!(matches!(follower.at(), At::Broken(_)), "a short body never looks complete");
     });
@@ -85,19 +85,19 @@ fn a_dead_owner_fails_the_fill_and_wakes_all() {
 #[test]
 fn a_release_sends_the_waiters_away_at_once() {
     on_runtime(async {
-        let owner = Fill::start(KeyHash(1), KeyHash(1));
+        let owner = Fill::start(KeyHash(1), KeyHash(1), Asked::Whole);
         let fill = Arc::clone(owner.fill());
         owner.release("no-store");
-        assert!(matches!(fill.decided().await, Decision::Released("no-store")));
+        assert!(matches!(fill.decided(None).await, Decision::Released("no-store")));
     });
 }
 
 #[test]
 fn what_the_store_gave_up_on_is_kept_for_the_slowest_follower_only() {
     on_runtime(async {
-        let owner = Fill::start(KeyHash(1), KeyHash(1));
-        let mut fast = owner.storable(promised(), Some(12));
-        let mut slow = stream(owner.fill().decided().await);
+        let owner = Fill::start(KeyHash(1), KeyHash(1), Asked::Whole);
+        let mut fast = owner.storable(promised(), 0, Some(12));
+        let mut slow = stream(owner.fill().decided(None).await);
         owner.give_up_keeping();
         for start in [0, 4, 8] {
             let (mut writer, reader) = AlignedBuffer::new(4).unwrap().split();
@@ -109,7 +109,10 @@ fn what_the_store_gave_up_on_is_kept_for_the_slowest_follower_only() {
         assert_eq!(owner.pieces_in_memory(), 3, "the slow one has read nothing");
         slow.advance(5);
         assert_eq!(owner.pieces_in_memory(), 2);
-        assert!(matches!(owner.fill().decided().await, Decision::Released(_)), "its first bytes are gone");
+        assert!(
+            matches!(owner.fill().decided(None).await, Decision::Released(_)),
+            "its first bytes are gone"
+        );
         drop(slow);
         assert_eq!(owner.pieces_in_memory(), 1);
     });
@@ -119,17 +122,82 @@ fn what_the_store_gave_up_on_is_kept_for_the_slowest_follower_only() {
 fn the_table_holds_one_owner_a_key_and_forgets_what_is_purged() {
     let table = Collapse::new();
     let (hash, primary) = (KeyHash(5), KeyHash(4));
-    let Role::Leader(ticket) = table.enter(hash, primary) else { panic!("nobody else") };
-    let Role::Follower(fill) = table.enter(hash, primary) else { panic!("somebody else") };
+    let Role::Leader(ticket) = table.enter(hash, primary, &Asked::Whole) else { panic!("nobody else") };
+    let Role::Follower(fill) = table.enter(hash, primary, &Asked::Whole) else { panic!("somebody else") };
     table.forget(KeyHash(99));
     assert!(!fill.is_unwanted());
     table.forget(primary);
     assert!(fill.is_unwanted(), "a purge of the resource reaches its variants");
-    let Role::Leader(second) = table.enter(hash, primary) else { panic!("the purged one is not joined") };
+    let Role::Leader(second) = table.enter(hash, primary, &Asked::Whole) else {
+        panic!("the purged one is not joined")
+    };
     drop(ticket);
     assert!(table.is_filling(hash), "the old owner does not take the new entry out");
     second.end(|owner| owner.done(None));
     assert!(!table.is_filling(hash));
+}
+
+#[test]
+fn bytes_are_followed_where_somebody_fetches_them_and_soon() {
+    let table = Collapse::new();
+    let hash = KeyHash(5);
+    let missing = |start: u64, end: u64| Asked::Missing(start..end);
+    let joins = |asked: &Asked| matches!(table.enter(hash, hash, asked), Role::Follower(_));
+    let Role::Leader(ticket) = table.enter(hash, hash, &missing(100, 90 << 20)) else {
+        panic!("nobody else")
+    };
+    // Before the head: what was asked for.
+    for (asked, expected) in [
+        (missing(200, 300), true),
+        (missing(100, 100 << 20), true),
+        (missing(50, 200), false),
+        (missing(50 << 20, 51 << 20), false),
+        (Asked::Whole, false),
+        (Asked::Range(b"bytes=100-199".as_slice().into()), false),
+    ] {
+        assert_eq!(joins(&asked), expected, "{asked:?}");
+    }
+    // After it: what comes, and how far it has come.
+    let owner = ticket.owner().unwrap();
+    let follower = owner.storable(promised(), 100, Some(60 << 20));
+    let (mut writer, reader) = AlignedBuffer::new(4096).unwrap().split();
+    owner.piece(100, reader);
+    writer.put(&[7; 4096]);
+    for (asked, expected) in [
+        (missing(200, 300), true),
+        (missing(NEAR_BYTES, NEAR_BYTES + 1), true),
+        (missing(50 << 20, 51 << 20), false),
+        (missing(60 << 20, 61 << 20), false),
+        (missing(50, 200), false),
+        (Asked::Whole, false),
+    ] {
+        assert_eq!(joins(&asked), expected, "{asked:?}");
+    }
+    assert_eq!(follower.span(), (100, Some(60 << 20)));
+    drop(ticket);
+    assert!(!table.is_filling(hash), "who led beside it has left too");
+}
+
+#[test]
+fn a_follower_begins_where_it_wants_to() {
+    on_runtime(async {
+        let owner = Fill::start(KeyHash(1), KeyHash(1), Asked::Missing(100..200));
+        let first = owner.storable(promised(), 100, Some(200));
+        let (mut writer, reader) = AlignedBuffer::new(100).unwrap().split();
+        owner.piece(100, reader);
+        writer.put(&[1; 50]);
+        let later = stream(owner.fill().decided(Some(140)).await);
+        let At::Memory(reader, range) = later.at() else { panic!("its bytes are there") };
+        assert_eq!((range, reader.filled().len()), (40..50, 50));
+        assert!(matches!(first.at(), At::Memory(_, range) if range == (0..50)));
+        let latest = stream(owner.fill().decided(Some(199)).await);
+        assert!(matches!(latest.at(), At::NotYet));
+        assert!(
+            matches!(owner.fill().decided(Some(200)).await, Decision::Released(_)),
+            "not among what comes"
+        );
+        assert!(matches!(owner.fill().decided(Some(99)).await, Decision::Released(_)));
+    });
 }
 
 #[test]

@@ -90,7 +90,7 @@ enum AtHand {
 
 /// The one extent of a body, when it needs neither a disk nor a check.
 fn at_hand(worker: &Worker, body: &DeviceBody) -> Option<AtHand> {
-    let [extent] = &*body.extents else { return None };
+    let extent = body.only_extent()?;
     let (disk, store) = (&worker.disk, &worker.shared.cache.store);
     if !extent.is_verified() {
         return None;

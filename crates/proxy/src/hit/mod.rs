@@ -1,10 +1,12 @@
 //! Answers from a stored response: whole, in ranges, or by its head alone.
 //!
-//! What must hold: bytes that were not written by this process are checked before the first of them is sent; a body
-//! that cannot be read is a miss as long as nothing has been sent, and a broken connection afterwards.
+//! What must hold: bytes that were not written by this process are checked before the first of them is sent; what is
+//! missing of a body is fetched; a body that can neither be read nor fetched is a miss as long as nothing has been sent,
+//! and a broken connection afterwards.
 
+mod assembly;
 mod at_once;
-mod held;
+mod heads;
 mod ready;
 
 use std::rc::Rc;
@@ -13,22 +15,24 @@ use semantics::Seconds;
 use semantics::cache_status::{CacheStatus, Forward, Forwarded};
 use semantics::multipart::Multipart;
 use semantics::preconditions::{Verdict, evaluate, not_modified_fields};
-use semantics::ranges::{ByteRange, RangeAnswer, ranges, write_content_range, write_unsatisfied_range};
-use wire::Version;
+use semantics::ranges::{ByteRange, RangeAnswer, ranges, write_unsatisfied_range};
 
 use crate::body::{DRAIN_BYTES, Inbound, Span};
 use crate::buffers::Window;
 use crate::connection::Client;
 use crate::exchange::{Exchange, Outcome};
+use crate::fetch::Settled;
 use crate::lookup::Response;
 use crate::metrics::{RequestResult, Route};
 use crate::object::{Body, Head};
 use crate::outbound::{Outbound, Outgoing, Unfinished};
-use crate::respond::{self, Made, Persistence};
+use crate::respond::{self, Made};
 use crate::worker::Worker;
 
+use assembly::{Assembly, Holes, assemble, send_range};
 pub use at_once::{AtOnce, Rest, at_once, send_rest};
-use held::{Held, hold, send_range};
+use heads::write_head;
+pub use heads::{PartKind, part_head, write_age, write_via};
 pub use ready::{Ready, overdue, ready_lease, send_extent};
 
 /// How a stored response comes to be served.
@@ -67,6 +71,19 @@ impl Serving {
         Self { result: RequestResult::Miss, status: CacheStatus::forwarded(forwarded) }
     }
 
+    /// In part stored, in part fetched by this request or, `collapsed`, by another.
+    #[must_use]
+    pub fn partial(collapsed: bool) -> Self {
+        let result = if collapsed { RequestResult::Collapsed } else { RequestResult::Miss };
+        let forwarded = Forwarded { stored: !collapsed, collapsed, ..Forwarded::because(Forward::Partial) };
+        Self { result, status: CacheStatus::forwarded(forwarded) }
+    }
+
+    /// What is to be said where bytes are fetched.
+    fn fetching(assembly: &Assembly) -> Option<Self> {
+        assembly.fetches().map(|arriving| Self::partial(!arriving.led))
+    }
+
     /// Stale, for the reason named.
     #[must_use]
     pub fn stale(staleness: Seconds, why: &'static str) -> Self {
@@ -74,29 +91,44 @@ impl Serving {
     }
 }
 
-/// Sends a stored response; `None` when its body cannot be had and nothing has been sent.
-pub async fn serve(x: &Exchange<'_>, response: &Response, serving: &Serving) -> Option<Outcome> {
+/// Why a stored response was not sent. Nothing has been.
+pub enum Unserved {
+    /// Its bytes cannot be had.
+    Miss,
+    /// The origin was asked for bytes that are missing, and this is what its answer came to.
+    Instead(Box<Settled>),
+}
+
+/// Sends a stored response, if its bytes can be had.
+///
+/// # Errors
+/// [`Unserved`].
+pub async fn serve(x: &Exchange<'_>, response: &Response, serving: &Serving) -> Result<Outcome, Unserved> {
     let stored = &response.head.stored;
     match evaluate(&x.request.traits, stored, x.request.now) {
-        Verdict::NotModified => return Some(not_modified(x, &response.head, serving).await),
-        Verdict::PreconditionFailed => return Some(precondition_failed(x).await),
+        Verdict::NotModified => return Ok(not_modified(x, &response.head, serving).await),
+        Verdict::PreconditionFailed => return Ok(precondition_failed(x).await),
         Verdict::Serve => {}
     }
-    let body = response.body()?;
+    let body = response.body().ok_or(Unserved::Miss)?;
     if x.request.is_head() {
-        return Some(whole(x, response, body, serving, None).await);
+        return Ok(whole(x, response, body, serving, None).await);
     }
     match ranges(&x.request.traits, stored, body.length(), x.request.now) {
         RangeAnswer::Whole => {
-            let first = hold(x.worker, response, body, 0..body.length()).await.ok()?;
-            Some(whole(x, response, body, serving, first).await)
+            let assembly = assemble(x, response, 0..body.length(), Holes::Fetch).await?;
+            let fetching = assembly.as_ref().and_then(Serving::fetching);
+            Ok(whole(x, response, body, fetching.as_ref().unwrap_or(serving), assembly).await)
         }
         RangeAnswer::Parts(parts) => {
             let (start, end) = parts.iter().fold((u64::MAX, 0), |(a, b), p| (a.min(p.start), b.max(p.end)));
-            let first = hold(x.worker, response, body, start..end).await.ok()?;
-            Some(partial(x, response, body, serving, &parts, first).await)
+            let holes = if parts.len() == 1 { Holes::Fetch } else { Holes::Refuse };
+            let assembly = assemble(x, response, start..end, holes).await?;
+            let fetching = assembly.as_ref().and_then(Serving::fetching);
+            let serving = fetching.as_ref().unwrap_or(serving);
+            Ok(partial(x, response, body, serving, &parts, assembly).await)
         }
-        RangeAnswer::Unsatisfiable => Some(unsatisfiable(x, body.length(), serving).await),
+        RangeAnswer::Unsatisfiable => Ok(unsatisfiable(x, body.length(), serving).await),
     }
 }
 
@@ -105,7 +137,7 @@ async fn whole(
     response: &Response,
     body: &Body,
     serving: &Serving,
-    mut held: Option<Held<'_>>,
+    mut assembly: Option<Assembly>,
 ) -> Outcome {
     let stored = &response.head.stored;
     let mut head = Vec::with_capacity(response.head.text.len() + 128);
@@ -114,7 +146,7 @@ async fn whole(
     let length = if x.request.is_head() { 0 } else { body.length() };
     let mut outbound = outbound(x, head, Outgoing::Length(length));
     let sent = async {
-        send_range(x.worker, &mut outbound, body, 0..length, held.as_mut()).await?;
+        send_range(x, &mut outbound, body, 0..length, assembly.as_mut()).await?;
         outbound.end(&wire::Fields::new()).await
     };
     let sent = sent.await;
@@ -127,32 +159,18 @@ async fn partial(
     body: &Body,
     serving: &Serving,
     parts: &[ByteRange],
-    mut held: Option<Held<'_>>,
+    mut assembly: Option<Assembly>,
 ) -> Outcome {
     let complete = response.head.complete();
-    let Some(parsed) = response.head.parsed(&complete) else {
-        return whole(x, response, body, serving, held).await;
-    };
-    let frame = Multipart::new(x.worker.random().into(), parsed.fields.get("content-type"), body.length());
+    let content_type = response.head.parsed(&complete).and_then(|head| head.fields.get("content-type"));
+    let frame = Multipart::new(x.worker.random().into(), content_type, body.length());
     let is_single = parts.len() == 1;
     let length = if is_single { parts[0].len() } else { frame.total_len(parts) };
-    let mut head = Vec::with_capacity(response.head.text.len() + 256);
-    wire::write::status_line(&mut head, 206, b"Partial Content");
-    for field in parsed.fields.iter().filter(|f| !is_replaced_by_parts(f.name, is_single)) {
-        wire::write::field(&mut head, field.name, field.value);
-    }
-    let mut value = Vec::with_capacity(80);
-    if is_single {
-        write_content_range(&mut value, parts[0], body.length());
-        wire::write::field(&mut head, "Content-Range", &value);
-    } else {
-        frame.write_content_type(&mut value);
-        wire::write::field(&mut head, "Content-Type", &value);
-    }
-    wire::write::field_decimal(&mut head, "Content-Length", length);
-    write_age(&mut head, response.head.stored.age(x.request.now));
-    write_via(x.worker, &mut head);
-    respond::finish_head(&mut head, &serving.status, Outgoing::None, x.persistence());
+    let kind = match parts {
+        [part] => PartKind::One(*part, body.length()),
+        _ => PartKind::Several(&frame),
+    };
+    let head = part_head(x, &response.head, kind, length, &serving.status, x.persistence());
     let mut outbound = outbound(x, head, Outgoing::Length(length));
     let sent = async {
         for part in parts {
@@ -161,7 +179,7 @@ async fn partial(
                 frame.write_part_head(&mut before, *part);
                 outbound.bytes(&before, Route::Memory, true).await?;
             }
-            send_range(x.worker, &mut outbound, body, part.start..part.end, held.as_mut()).await?;
+            send_range(x, &mut outbound, body, part.start..part.end, assembly.as_mut()).await?;
         }
         if !is_single {
             let mut end = Vec::with_capacity(48);
@@ -172,10 +190,6 @@ async fn partial(
     };
     let sent = sent.await;
     concluded(206, serving, outbound.sent(), sent)
-}
-
-fn is_replaced_by_parts(name: &str, is_single: bool) -> bool {
-    name.eq_ignore_ascii_case("content-length") || !is_single && name.eq_ignore_ascii_case("content-type")
 }
 
 fn outbound<'x>(x: &'x Exchange<'_>, head: Vec<u8>, outgoing: Outgoing) -> Outbound<'x> {
@@ -227,7 +241,7 @@ async fn precondition_failed(x: &Exchange<'_>) -> Outcome {
 }
 
 /// 416 (RFC 9110 §15.5.17).
-async fn unsatisfiable(x: &Exchange<'_>, length: u64, serving: &Serving) -> Outcome {
+pub async fn unsatisfiable(x: &Exchange<'_>, length: u64, serving: &Serving) -> Outcome {
     let mut out = Vec::with_capacity(256);
     wire::write::status_line(&mut out, 416, b"Range Not Satisfiable");
     wire::write::field(&mut out, "Date", &wire::date::format(x.request.now.0));
@@ -244,33 +258,6 @@ async fn bodiless(x: &Exchange<'_>, status: u16, mut head: Vec<u8>, serving: &Se
     let mut outbound = outbound(x, head, Outgoing::None);
     let sent = outbound.flush(false).await;
     concluded(status, serving, 0, sent)
-}
-
-/// Appends the head of a stored response as it goes out now.
-fn write_head(
-    worker: &Worker,
-    out: &mut Vec<u8>,
-    head: &Head,
-    age: Seconds,
-    status: &CacheStatus<'_>,
-    persistence: Persistence,
-) {
-    out.extend_from_slice(&head.text);
-    write_age(out, age);
-    write_via(worker, out);
-    respond::finish_head(out, status, Outgoing::None, persistence);
-}
-
-/// Appends our `Via`. What is stored came by HTTP/1.1, or is told as if it had.
-pub fn write_via(worker: &Worker, out: &mut Vec<u8>) {
-    respond::write_via(out, Version::Http11, &worker.shared.pseudonym);
-}
-
-/// Appends `Age` (RFC 9111 §5.1).
-pub fn write_age(out: &mut Vec<u8>, age: Seconds) {
-    out.extend_from_slice(b"Age: ");
-    wire::write::decimal(out, age.0);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Throws away what is left of a request body; `None` when it is too much or does not come.

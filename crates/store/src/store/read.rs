@@ -55,13 +55,6 @@ impl Store {
         device.is_some_and(|device| device.info.lives.sequence_checked(place.segment) == Some(place.sequence))
     }
 
-    /// Whether the newest version of the object is the one at `place`. Does not count as a use.
-    pub fn holds(&self, hash: KeyHash, place: &Place) -> bool {
-        let shared = &self.shared;
-        let now = shared.common.index.get(hash.into());
-        now.zip(shared.location_of(place)).is_some_and(|(now, here)| now.same_place(here))
-    }
-
     /// The right to the bytes of a place without asking where they are: for whoever writes them.
     pub fn lease(&self, place: &Place) -> Option<Lease> {
         self.shared.device(place.device)?.info.lives.lease(*place)

@@ -70,15 +70,15 @@ impl Store {
     }
 
     /// Stores a large object whose body is in `extents`, in this order.
-    pub fn put_extents(
+    pub fn put_extents<'e>(
         &self,
         hash: KeyHash,
         key: &[u8],
         head: &[u8],
-        extents: &[WrittenExtent],
+        extents: impl IntoIterator<Item = &'e WrittenExtent>,
         out: &mut Outbox,
     ) -> Result<Place, Declined> {
-        let extents: Vec<ExtentRef> = extents.iter().map(|written| *written.extent()).collect();
+        let extents: Vec<ExtentRef> = extents.into_iter().map(|written| *written.extent()).collect();
         let body = BodyToWrite::Extents(&extents);
         self.shared.put(&RecordToWrite { hash, key, head, body }, Terms::ANY, out)
     }
