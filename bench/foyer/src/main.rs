@@ -9,6 +9,7 @@
 //! ```
 //! Every run is a process of its own (this program with the word `child`), so that memory, processor time and bytes
 //! written are those of one engine; the engines take turns.
+#![forbid(unsafe_code)]
 
 mod child;
 mod load;

@@ -8,6 +8,7 @@
 //! ```
 //! As root the devices are loop devices with direct I/O over files in DIR; otherwise the files themselves. fio and the
 //! store take turns; what is compared are medians of the rounds.
+#![forbid(unsafe_code)]
 
 mod devices;
 mod fio;
