@@ -40,7 +40,7 @@ pub(crate) enum Disturbed {
 }
 
 /// How sizes are distributed. Popularity does not depend on size.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sizes {
     /// All the same.
     Equal,
