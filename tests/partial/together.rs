@@ -169,3 +169,23 @@ fn a_range_near_the_front_of_a_fill_follows_it() {
     all.pattern.expect(&mut leader, MIB, 3 * MIB);
     origin.expect_untouched();
 }
+
+#[test]
+fn what_the_store_could_not_hold_is_not_fetched_hole_by_hole() {
+    let all = Representation::new(10_000 * MIB);
+    let origin = Script::new();
+    let tidegate = Tidegate::reverse(&origin).workers(1).start();
+    let mut first = tidegate.client();
+    first.send(part(0, 1000).bytes());
+    let mut upstream = origin.accept();
+    upstream.request();
+    upstream.send(head_of_part(all, 0, 1000));
+    upstream.send(all.pattern.bytes(0, 1000));
+    all.expect_part(&first.response(), 0, 1000);
+    hit(&tidegate, 0, 1000);
+    let mut client = tidegate.client();
+    client.send(Ask::get("/").bytes());
+    assert!(!upstream.request().head.has("range"), "all of it is asked for, and goes past the store");
+    client.reset();
+    all.expect_part(&hit(&tidegate, 0, 1000), 0, 1000);
+}

@@ -23,7 +23,7 @@ use crate::origin::OriginError;
 use crate::origin::ask::Answer;
 use crate::purge::tags;
 use crate::request::Request;
-use crate::worker::Worker;
+use crate::worker::{Shared, Worker};
 
 /// A full answer: may it be stored, and how does it come?
 pub(super) fn judge(query: &Query<'_>, ticket: Ticket, answer: Answer, times: Times) -> Settled {
@@ -82,23 +82,15 @@ impl Arrived {
             (None, ResponseBody::Length(n)) => Some(*n),
             (None, _) => None,
         };
-        // One object that pushes out nearly all others is not worth having.
-        let most = shared.settings.limits.object_bytes.min(shared.disks.capacity_bytes / 4 * 3);
         let coming = part.as_ref().map_or(length, |part| Some(part.end - part.start));
-        if coming.is_some_and(|n| n > most) {
+        if coming.is_some_and(|bytes| is_too_much(shared, bytes)) {
             return Err(NotStored::Declined("too-large"));
         }
         let behind = &received[head_len..];
         let whole = part.is_none().then(|| whole_body(behind, &body, &shared.wire_limits)).flatten();
         let (whole, body_len) = whole.unzip();
-        // Devices that are behind are not waited for. A body that nobody else waits for goes past them, by splice.
-        let piece = receive::PIECE_BYTES;
-        if whole.is_none() && !awaited && !shared.disks.has_room_for(piece) {
-            return Err(NotStored::Declined("writes-behind"));
-        }
         if whole.is_none() && !awaited {
-            let earned = shared.cache.store.admit(query.hash);
-            earned.map_err(|why| NotStored::Declined(why.word()))?;
+            earns_a_write(query)?;
         }
         let length = whole.as_ref().map_or(length, |payload| Some(payload.len() as u64));
         let received_at = times.received_at.0;
@@ -119,6 +111,21 @@ impl Arrived {
             part,
         })
     }
+}
+
+/// Whether a body, or what is missing of one, is so large that it would push out nearly all others: not worth having.
+pub fn is_too_much(shared: &Shared, bytes: u64) -> bool {
+    bytes > shared.settings.limits.object_bytes.min(shared.disks.capacity_bytes / 4 * 3)
+}
+
+/// Devices that are behind are not waited for, and not every body is worth their bytes. One that nobody else waits for goes
+/// past them, by splice.
+fn earns_a_write(query: &Query<'_>) -> Result<(), NotStored> {
+    let shared = &query.worker.shared;
+    if !shared.disks.has_room_for(receive::PIECE_BYTES) {
+        return Err(NotStored::Declined("writes-behind"));
+    }
+    shared.cache.store.admit(query.hash).map_err(|why| NotStored::Declined(why.word()))
 }
 
 /// May a whole response be stored?

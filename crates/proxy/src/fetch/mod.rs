@@ -44,6 +44,7 @@ use crate::stream;
 use crate::worker::Worker;
 use head::{Conditions, request_head};
 pub use head::{read_head, upgrade_head};
+pub use judge::is_too_much;
 use judge::judge;
 pub use pass::{alone, pass};
 use validate::validated;

@@ -12,19 +12,20 @@
 //! What must hold: a lease is held for as long as bytes may still be lent under it, and given up under a client that is
 //! too slow once the store wants it back; bytes of two representations never come together.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
 use semantics::parts::are_of_one;
-use store::{At, ExtentRef};
+use store::ExtentRef;
 use tokio::task::JoinHandle;
 
 use super::Unserved;
-use super::ready::{Ready, make_ready, overdue, send_extent, whereabouts};
+use super::leases::Leases;
+use super::ready::{Ready, make_ready, overdue, send_extent};
 use crate::disk::ReadFailed;
 use crate::exchange::Exchange;
+use crate::fetch::is_too_much;
 use crate::fetch::missing::{Arriving, Begun, NoBytes, bring};
 use crate::fill::parts;
 use crate::fill::receive::Work;
@@ -65,14 +66,6 @@ impl Drop for Ahead {
     }
 }
 
-/// The extents of a range, held in place until it has been sent: what the store wants back meanwhile, it gets then.
-struct Leases {
-    /// Index of the first extent held.
-    first: usize,
-    /// Those that cannot be had are holes.
-    at: RefCell<Vec<Option<At>>>,
-}
-
 /// Whether holes may be fetched for a range.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holes {
@@ -94,7 +87,7 @@ pub(super) async fn assemble(
         let Some(mut assembly) = Assembly::of(x.worker, &response, &range) else { return Ok(None) };
         assembly.begin(x.worker, &range).await;
         let Some(missing) = assembly.first_hole(&range) else { return Ok(Some(assembly)) };
-        if holes == Holes::Refuse {
+        if holes == Holes::Refuse || is_too_much(&x.worker.shared, assembly.missing_bytes(&range)) {
             return Err(Unserved::Miss);
         }
         match bring(x, &response, missing, Begun::No).await {
@@ -124,36 +117,6 @@ async fn look_again(worker: &Rc<Worker>, response: &Response) -> Option<Response
     let object = cache.find(&worker.disk, response.hash, &response.object.key, policy).await?;
     let newer = Response::of(response.hash, object)?;
     are_of_one(&newer.head.stored, &response.head.stored).then_some(newer)
-}
-
-impl Leases {
-    fn of(worker: &Worker, body: &DeviceBody, range: &Range<u64>) -> Rc<Self> {
-        let held = body.extents_in(range);
-        let extents = body.extents.get(held.clone()).unwrap_or_default();
-        let at = extents.iter().map(|extent| whereabouts(worker, extent).ok()).collect();
-        Rc::new(Self { first: held.start, at: RefCell::new(at) })
-    }
-
-    fn get(&self, extent: usize) -> Option<At> {
-        self.at.borrow().get(extent.checked_sub(self.first)?)?.clone()
-    }
-
-    /// Whether it is one of those held, and cannot be had.
-    fn is_lost(&self, extent: usize) -> bool {
-        let at = self.at.borrow();
-        extent.checked_sub(self.first).and_then(|i| at.get(i)).is_some_and(Option::is_none)
-    }
-
-    fn give_up(&self, extent: usize) {
-        let mut at = self.at.borrow_mut();
-        if let Some(at) = extent.checked_sub(self.first).and_then(|i| at.get_mut(i)) {
-            *at = None;
-        }
-    }
-
-    fn are_recalled(&self) -> bool {
-        self.at.borrow().iter().any(|at| matches!(at, Some(At::Device(lease)) if lease.recalled()))
-    }
 }
 
 impl Assembly {
@@ -227,6 +190,16 @@ impl Assembly {
             });
             self.ahead.push_back(Ahead { extent, made });
         }
+    }
+
+    /// Bytes of the range that have to be fetched.
+    fn missing_bytes(&self, range: &Range<u64>) -> u64 {
+        let (mut at, mut missing) = (range.start, 0);
+        while let Some(hole) = self.first_hole(&(at..range.end)) {
+            missing += hole.end - hole.start;
+            at = hole.end;
+        }
+        missing
     }
 
     fn first_hole(&self, range: &Range<u64>) -> Option<Range<u64>> {

@@ -7,6 +7,7 @@
 mod assembly;
 mod at_once;
 mod heads;
+mod leases;
 mod ready;
 
 use std::rc::Rc;

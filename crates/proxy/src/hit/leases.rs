@@ -1,0 +1,56 @@
+//! The right to read the stored extents of a range, held until its last byte has been sent.
+//!
+//! What must hold: an extent that could not be leased, or was given up, is a hole for as long as this is held: it is not
+//! tried again.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+use store::At;
+
+use super::ready::whereabouts;
+use crate::object::DeviceBody;
+use crate::worker::Worker;
+
+/// The extents of a range, held in place until it has been sent: what the store wants back meanwhile, it gets then.
+pub(super) struct Leases {
+    /// Index of the first extent held.
+    first: usize,
+    /// Those that cannot be had are holes.
+    at: RefCell<Vec<Option<At>>>,
+}
+
+impl Leases {
+    /// Takes hold of the extents of `range`, as far as they can be had.
+    pub(super) fn of(worker: &Worker, body: &DeviceBody, range: &Range<u64>) -> Rc<Self> {
+        let held = body.extents_in(range);
+        let extents = body.extents.get(held.clone()).unwrap_or_default();
+        let at = extents.iter().map(|extent| whereabouts(worker, extent).ok()).collect();
+        Rc::new(Self { first: held.start, at: RefCell::new(at) })
+    }
+
+    /// Where an extent is; `None` where it is a hole.
+    pub(super) fn get(&self, extent: usize) -> Option<At> {
+        self.at.borrow().get(extent.checked_sub(self.first)?)?.clone()
+    }
+
+    /// Whether it is one of those held, and cannot be had.
+    pub(super) fn is_lost(&self, extent: usize) -> bool {
+        let at = self.at.borrow();
+        extent.checked_sub(self.first).and_then(|i| at.get(i)).is_some_and(Option::is_none)
+    }
+
+    /// The extent cannot be had: a hole from now on.
+    pub(super) fn give_up(&self, extent: usize) {
+        let mut at = self.at.borrow_mut();
+        if let Some(at) = extent.checked_sub(self.first).and_then(|i| at.get_mut(i)) {
+            *at = None;
+        }
+    }
+
+    /// Whether the store wants one of them back.
+    pub(super) fn are_recalled(&self) -> bool {
+        self.at.borrow().iter().any(|at| matches!(at, Some(At::Device(lease)) if lease.recalled()))
+    }
+}
