@@ -195,7 +195,14 @@ fn a_part_that_is_not_what_its_head_says_is_not_stored() {
         let mut client = tidegate.client();
         client.send(part(0, 1000).bytes());
         client.head();
-        while client.try_some(1 << 16).is_ok_and(|bytes| !bytes.is_empty()) {}
+        let mut left = 1000;
+        while left > 0
+            && let Ok(bytes) = client.try_some(left)
+            && !bytes.is_empty()
+        {
+            left -= bytes.len();
+        }
+        assert_eq!(left > 0, shorter);
         all.expect_whole(&tidegate.get("/"));
         assert_eq!(asked(&origin), ["bytes=0-999", "all"], "shorter {shorter}");
     }
