@@ -12,7 +12,7 @@ pub(crate) fn text(machine: &Machine, settings: &Settings, started: &Started) ->
     let mut rows =
         vec![row("machine", machine_words(machine)), row("memory", memory_words(machine, settings))];
     rows.extend(settings.store.devices.iter().map(|device| row("store", device.path.display().to_string())));
-    rows.push(row("", format!("{} objects from before", started.objects)));
+    rows.push(row("", format!("{} segments with objects from before", started.segments)));
     rows.extend(started.listen.iter().map(|listen| row("listen", listen_words(*listen, settings))));
     rows.push(row("admin", admin_words(started.admin)));
     rows.push(row("log", log_words(settings)));
@@ -114,7 +114,7 @@ mod tests {
         let environment = Environment { cpus: 2, home: Some("/home/op".into()), xdg_cache_home: None };
         let settings = load(&Sources { file: None, flags }, &environment).unwrap();
         let started =
-            Started { listen: settings.listen.clone(), admin: settings.admin, objects: 7, uring: true };
+            Started { listen: settings.listen.clone(), admin: settings.admin, segments: 7, uring: true };
         text(&Machine::probe(), &settings, &started)
     }
 
@@ -127,7 +127,7 @@ mod tests {
         );
         assert!(said.contains("forward proxy for clients in 127.0.0.0/8, ::1/128\n"), "{said}");
         assert!(said.contains("/home/op/.cache/tidegate/store\n"), "{said}");
-        assert!(said.contains("7 objects") && said.contains("--log-access"), "{said}");
+        assert!(said.contains("7 segments") && said.contains("--log-access"), "{said}");
     }
 
     #[test]

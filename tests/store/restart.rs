@@ -71,6 +71,34 @@ fn warm_after_many_kills() {
     assert!((0..4).all(|round| get(&tidegate, &format!("/round-{round}-50000"))));
 }
 
+/// However far the index is at each moment: what is found is right, what is purged stays away, nothing is lost.
+#[test]
+fn served_while_the_index_is_not_whole() {
+    let origin = sized_origin();
+    let mut tidegate = filled(&origin);
+    for kill in [false, true] {
+        tidegate.stop();
+        tidegate.restart_at_once();
+        tidegate.admin(Ask::get("/readyz")).expect(200);
+        tidegate.purge("http://www.example.com/7-700");
+        get_all(&tidegate, &targets(20, 700));
+        tidegate.purge("http://www.example.com/9-700");
+        if kill {
+            let_checkpoint_pass();
+            tidegate.kill();
+        } else {
+            tidegate.stop();
+        }
+        tidegate.restart();
+        assert!(!get(&tidegate, "/9-700"), "kill {kill}");
+        expect_all_hits(&origin, &tidegate);
+    }
+    let recovery = &tidegate.status()["store"]["recovery"];
+    assert!(recovery["segments"].as_u64() > Some(0), "{recovery}");
+    assert_eq!(recovery["segments"], recovery["segments_merged"]);
+    assert!(tidegate.stderr().contains("store complete"), "{}", tidegate.stderr());
+}
+
 #[test]
 fn age_goes_on_while_stopped() {
     let origin =

@@ -15,7 +15,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::access_log::AccessLog;
-use crate::admin::{AdminState, DeviceStatus, ListenerStatus, RequestCounts, Status, StoreStatus};
+use crate::admin::{
+    AdminState, DeviceStatus, ListenerStatus, RecoveryStatus, RequestCounts, Status, StoreStatus,
+};
 use crate::cache::Cache;
 use crate::collapse::Collapse;
 use crate::disk::Traffic;
@@ -36,8 +38,8 @@ pub struct Started {
     pub listen: Vec<Listen>,
     /// Where the admin interface listens.
     pub admin: Option<SocketAddr>,
-    /// Objects found in the store.
-    pub objects: u64,
+    /// Segments of the store with objects from before.
+    pub segments: u64,
     /// Whether disks are driven by io_uring.
     pub uring: bool,
 }
@@ -100,16 +102,10 @@ pub fn run(
             .next()
             .unwrap_or_default(),
         admin: admin.as_ref().and_then(|l| l.local_addr().ok()),
-        objects: report.objects,
+        segments: report.segments,
         uring,
     };
-    tracing::info!(
-        objects = report.objects,
-        segments = report.segments_read,
-        torn = report.torn,
-        bad_contents = report.bad_contents,
-        "store open"
-    );
+    tracing::info!(segments = report.segments, void_devices = report.void_devices, "store open");
     let purges = read_purges(&disks.store, &keeper);
     let cache = Arc::new(Cache::new(Arc::clone(&disks.store), settings.memory.size, purges));
     keeper.mind(Arc::clone(&cache));
@@ -268,6 +264,7 @@ fn observe(shared: &Arc<Shared>, log: &AccessLog) {
         };
         StoreReading {
             objects: stats.objects,
+            recovering: of_store.cache.store.recovering().is_some(),
             bytes: stats.bytes,
             index_bytes: stats.index_bytes,
             memory_bytes: of_store.cache.memory.bytes(),
@@ -316,6 +313,7 @@ fn admin_state(shared: &Arc<Shared>, keeper: &Keeper, told: &Started) -> Arc<Adm
 fn status(shared: &Shared, listen: &[Listen]) -> Status {
     let totals = shared.metrics.totals();
     let stats = shared.cache.store.stats();
+    let recovered = shared.cache.store.recovered();
     let paths = device_paths(&shared.settings);
     let device = |(path, d): (String, &store::DeviceStats)| DeviceStatus {
         path,
@@ -347,6 +345,12 @@ fn status(shared: &Shared, listen: &[Listen]) -> Status {
             carried_bytes: stats.carried_bytes,
             evicted: stats.evicted,
             declined: stats.declined().map(|(why, times)| (why.word(), times)).collect(),
+            recovery: RecoveryStatus {
+                complete: shared.cache.store.recovering().is_none(),
+                segments: recovered.segments,
+                segments_merged: recovered.merged,
+                segments_lost: recovered.lost,
+            },
             devices: paths.into_iter().zip(&stats.devices).map(device).collect(),
         },
         memory_bytes: shared.cache.memory.bytes(),

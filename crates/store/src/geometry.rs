@@ -10,6 +10,7 @@
 //! pages that are lent to sockets. Knows no device, only its size.
 
 use crate::block::BLOCK_BYTES;
+use crate::disk::checkpoint::LIFE_BYTES;
 
 /// The first bytes of a device, which belong to nobody.
 pub const UNTOUCHED_BYTES: u32 = 16 << 10;
@@ -21,6 +22,8 @@ pub const SEGMENT_BYTES_MIN: u32 = 64 << 10;
 pub const SEGMENT_BYTES_MAX: u32 = 256 << 20;
 /// Segments that a device must have room for: less than this leaves reclaim no room to work.
 pub const SEGMENTS_MIN: u32 = 4;
+/// Segments of a device from which on larger ones are chosen: a checkpoint of three quarters of a MiB.
+pub const SEGMENTS_WANTED_MAX: u32 = 32 << 10;
 /// Segments over all devices that an index entry can tell apart.
 pub const SEGMENTS_MAX: u32 = 1 << 24;
 
@@ -83,18 +86,28 @@ impl Geometry {
             let wanted_bytes = u64::from(SEGMENTS_MIN + 1) * u64::from(segment_bytes);
             return Err(GeometryError::TooSmall { device_bytes, wanted_bytes });
         }
-        match u32::try_from(segments) {
-            Ok(segments) if segments < SEGMENTS_MAX => Ok(Self { segment_bytes, segments }),
-            _ => Err(GeometryError::TooManySegments(segments)),
-        }
+        let geometry = u32::try_from(segments).map(|segments| Self { segment_bytes, segments });
+        let geometry = geometry.ok().filter(|geometry| geometry.segments < SEGMENTS_MAX);
+        geometry.filter(Self::checkpoint_holds_lives).ok_or(GeometryError::TooManySegments(segments))
     }
 
-    /// Divides `device_bytes` into segments of the default size, or smaller ones where the device is so
-    /// small that a segment would be more than a sixteenth of it.
+    /// Whether the lives of all segments take at most half of what a checkpoint has behind its header.
+    fn checkpoint_holds_lives(&self) -> bool {
+        let lives = u64::from(self.segments) * u64::from(LIFE_BYTES);
+        lives <= u64::from((self.checkpoint_bytes() - BLOCK_BYTES) / 2)
+    }
+
+    /// Divides `device_bytes` into segments of the default size; smaller ones where the device is so small that a
+    /// segment would be more than a sixteenth of it, larger ones where there would be more than
+    /// [`SEGMENTS_WANTED_MAX`], all of which each checkpoint lists.
     pub fn for_size(device_bytes: u64) -> Result<Self, GeometryError> {
         let mut segment_bytes = SEGMENT_BYTES_DEFAULT;
         while segment_bytes > SEGMENT_BYTES_MIN && device_bytes / u64::from(segment_bytes) < 16 {
             segment_bytes /= 2;
+        }
+        let wanted_max = u64::from(SEGMENTS_WANTED_MAX);
+        while segment_bytes < SEGMENT_BYTES_MAX && device_bytes / u64::from(segment_bytes) > wanted_max {
+            segment_bytes *= 2;
         }
         Self::new(device_bytes, segment_bytes)
     }
@@ -189,8 +202,18 @@ mod tests {
         assert_eq!(Geometry::new(1 << 30, 12345), Err(GeometryError::SegmentSize(12345)));
         assert!(matches!(Geometry::new(4 << 16, 1 << 16), Err(GeometryError::TooSmall { .. })));
         assert_eq!(Geometry::new(5 << 16, 1 << 16).unwrap().segments(), 4);
+        assert!(matches!(Geometry::new(100 << 16, 1 << 16), Err(GeometryError::TooManySegments(99))));
         assert!(matches!(Geometry::new(1 << 60, 1 << 16), Err(GeometryError::TooManySegments(_))));
         assert!(matches!(Geometry::for_size(1000), Err(GeometryError::TooSmall { .. })));
+    }
+
+    #[test]
+    fn a_large_device_gets_large_segments() {
+        for (device_bytes, segment_bytes) in [(1 << 39, 16 << 20), (1 << 40, 32 << 20), (1 << 43, 256 << 20)]
+        {
+            assert_eq!(Geometry::for_size(device_bytes).unwrap().segment_bytes(), segment_bytes);
+        }
+        assert_eq!(Geometry::for_size(1 << 46).unwrap().segment_bytes(), SEGMENT_BYTES_MAX);
     }
 
     #[test]

@@ -1,24 +1,25 @@
 //! Looking at devices without opening the store: for `tidegate inspect`.
 //!
 //! ```text
-//! open (who it is, what each segment is) → Device::merge, newest first → Newest → Device::entries that count
-//!   → Device::verify (the record) → verify_extents (a body that is elsewhere)
+//! open (who it is) → agree (which checkpoint counts, what each segment is) → Device::merge, newest first → Newest
+//!   → Device::entries that count → Device::verify (the record) → verify_extents (a body that is elsewhere)
 //! ```
 //! Pure decoding over readers that the caller supplies; nothing is written, one segment's contents are in memory at a
-//! time. What counts is told as recovery tells it, among the devices that are shown. Whether a device missed a run of
-//! its store, and so has no contents that count, only recovery can say. Of a store in use the last checkpoint is seen.
+//! time. What counts is told as recovery tells it, among the devices that are shown. Of a store in use the last
+//! checkpoint is seen.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::block::{BLOCK_BYTES, round_to_blocks};
 use crate::checksum::Crc32c;
-use crate::disk::checkpoint::{Checkpoint, Sequences};
+use crate::disk::checkpoint::{Checkpoint, Life};
 use crate::disk::extent::ExtentRef;
 use crate::disk::record::Record;
-use crate::disk::segment::{Entry, EntryKind, Header, Trailer};
+use crate::disk::segment::{Entry, EntryKind, Header};
 use crate::disk::superblock::{Superblock, SuperblockError, candidates};
 use crate::fingerprint::Fingerprint;
 use crate::geometry::Area;
+use crate::recovery::choose;
 use crate::types::{DeviceIndex, Lsn, Place};
 
 /// Reads `len` bytes at an offset of the device; `None` where that fails. Whole blocks are asked for.
@@ -37,10 +38,8 @@ pub enum SegmentState {
     Free,
     /// Open at the last checkpoint, which lists its contents.
     Open,
-    /// With contents of its own.
-    Sealed(Trailer),
-    /// Should have contents, and they cannot be found.
-    Damaged,
+    /// With a contents table of its own.
+    Sealed(Life),
 }
 
 /// A segment of a device.
@@ -59,7 +58,9 @@ pub struct Segment {
 pub struct Device {
     /// Who it is and how it is divided.
     pub superblock: Superblock,
-    /// The newest intact checkpoint.
+    /// All checkpoints that are intact.
+    found: Vec<Checkpoint>,
+    /// The one that counts; without one there are no contents.
     pub checkpoint: Option<Checkpoint>,
     /// All of its segments, by number.
     pub segments: Vec<Segment>,
@@ -101,7 +102,7 @@ impl Verdict {
     }
 }
 
-/// Finds superblock, checkpoint and segments of a device of `device_bytes`.
+/// Finds superblock and checkpoints of a device of `device_bytes`; what its segments are is for [`agree`] to say.
 ///
 /// # Errors
 /// When it is not a store that this code reads.
@@ -115,10 +116,18 @@ pub fn open(device_bytes: u64, read: &mut Read<'_>) -> Result<Device, Superblock
         let used = Checkpoint::used_bytes(&read(at, BLOCK_BYTES)?, geometry.checkpoint_bytes()).ok()?;
         Checkpoint::decode(&read(at, used)?, superblock.device_id, &geometry).ok()
     });
-    let checkpoint = found.max_by_key(|checkpoint| checkpoint.number);
-    let mut device = Device { superblock, checkpoint, segments: Vec::new() };
-    device.segments = (1..=geometry.segments()).map(|number| device.look_at(number, read)).collect();
-    Ok(device)
+    let found = found.collect();
+    Ok(Device { superblock, found, checkpoint: None, segments: Vec::new() })
+}
+
+/// Finds out among the devices of a store which checkpoint counts, and what their segments are.
+pub fn agree(devices: &mut [Device]) {
+    let found: Vec<Vec<&Checkpoint>> = devices.iter().map(|device| device.found.iter().collect()).collect();
+    let chosen = choose(&found).unwrap_or_else(|| vec![None; devices.len()]);
+    for (device, chosen) in devices.iter_mut().zip(chosen) {
+        device.checkpoint = chosen.and_then(|at| device.found.get(at).cloned());
+        device.segments = device.sort_segments();
+    }
 }
 
 impl Device {
@@ -135,8 +144,8 @@ impl Device {
         let open = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.open.as_ref());
         match &segment.state {
             SegmentState::Open => open.map_or(0, |open| open.data_bytes.into()),
-            SegmentState::Sealed(trailer) => trailer.data_bytes.into(),
-            SegmentState::Free | SegmentState::Damaged => 0,
+            SegmentState::Sealed(life) => life.data_bytes.into(),
+            SegmentState::Free => 0,
         }
     }
 
@@ -204,76 +213,42 @@ impl Device {
         self.superblock.geometry.segment_start(segment.number)
     }
 
-    fn look_at(&self, number: u32, read: &mut Read<'_>) -> Segment {
-        let geometry = &self.superblock.geometry;
-        let start = geometry.segment_start(number);
-        let first = read(start, BLOCK_BYTES);
-        let last = read(start + u64::from(geometry.trailer_offset()), BLOCK_BYTES);
-        let unreadable = first.is_none() || last.is_none();
-        let (id, own) = (self.superblock.device_id, number);
-        let header = first.and_then(|block| Header::decode(&block).ok());
-        let header = header.filter(|header| (header.device, header.segment) == (id, own));
-        let trailer = last.and_then(|block| Trailer::decode(&block, geometry).ok());
-        let trailer = trailer.filter(|trailer| (trailer.device, trailer.segment) == (id, own));
-        let (sequence, state) = self.state(number, header, trailer, unreadable);
-        Segment { number, sequence, state }
-    }
-
-    /// The rules by which recovery sorts segments.
-    fn state(
-        &self,
-        number: u32,
-        header: Option<Header>,
-        trailer: Option<Trailer>,
-        unreadable: bool,
-    ) -> (u64, SegmentState) {
-        const FREE: (u64, SegmentState) = (0, SegmentState::Free);
-        let Some(Checkpoint { sequences: Sequences { floor, next }, open, .. }) = &self.checkpoint else {
-            return FREE;
-        };
-        let begun = header.map(|header| header.sequence);
-        let written = trailer.map(|trailer| trailer.sequence);
-        let open = open.as_ref().filter(|open| open.segment == number);
-        match (open, trailer) {
-            _ if header.is_some_and(|header| header.void) => FREE,
-            (Some(open), _) if begun.is_none_or(|begun| begun == open.sequence) => {
-                (open.sequence, SegmentState::Open)
-            }
-            // Begun after the checkpoint: promised to nobody.
-            _ if begun.max(written).is_some_and(|newest| newest >= *next) => FREE,
-            (_, Some(trailer))
-                if begun.is_none_or(|begun| begun == trailer.sequence) && trailer.sequence >= *floor =>
-            {
-                (trailer.sequence, SegmentState::Sealed(trailer))
-            }
-            _ if begun.is_some_and(|begun| begun >= *floor) => (begun.unwrap_or(0), SegmentState::Damaged),
-            _ if unreadable => (next.saturating_sub(1), SegmentState::Damaged),
-            _ => FREE,
+    /// All segments, as the checkpoint that counts has them.
+    fn sort_segments(&self) -> Vec<Segment> {
+        let free = |number| Segment { number, sequence: 0, state: SegmentState::Free };
+        let mut segments: Vec<Segment> = (1..=self.superblock.geometry.segments()).map(free).collect();
+        let Some(checkpoint) = &self.checkpoint else { return segments };
+        let sealed = checkpoint.sealed.iter();
+        let sealed = sealed.map(|life| (life.segment, life.sequence, SegmentState::Sealed(*life)));
+        let open = checkpoint.open.iter().map(|open| (open.segment, open.sequence, SegmentState::Open));
+        for (number, sequence, state) in sealed.chain(open) {
+            segments[number as usize - 1] = Segment { number, sequence, state };
         }
+        segments
     }
 
     fn contents(&self, segment: &Segment, read: &mut Read<'_>) -> Contents {
-        let lost = Contents { entries: None, bad_copies: 1 };
         match &segment.state {
             SegmentState::Free => Contents { entries: Some(Vec::new()), bad_copies: 0 },
             SegmentState::Open => {
                 let open = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.open.as_ref());
                 Contents { entries: open.map(|open| open.entries.clone()), bad_copies: 0 }
             }
-            SegmentState::Damaged => lost,
-            SegmentState::Sealed(trailer) => self.sealed(segment, trailer, read).unwrap_or(lost),
+            SegmentState::Sealed(life) => self.sealed(life, segment, read),
         }
     }
 
-    fn sealed(&self, segment: &Segment, trailer: &Trailer, read: &mut Read<'_>) -> Option<Contents> {
+    fn sealed(&self, life: &Life, segment: &Segment, read: &mut Read<'_>) -> Contents {
         let geometry = &self.superblock.geometry;
-        let bytes = match trailer.contents_bytes(geometry) {
-            0 => Vec::new(),
-            len => read(self.start(segment) + u64::from(trailer.contents_offset), len)?,
-        };
-        let entries = trailer.contents(&bytes, geometry).ok()?;
-        let (one, other) = bytes.split_at(bytes.len() / 2);
-        Some(Contents { entries: Some(entries), bad_copies: (one != other).into() })
+        let copies = life.table.copies(geometry).map(|from| match life.table.bytes() {
+            0 => Some(Vec::new()),
+            len => {
+                let bytes = read(self.start(segment) + u64::from(from), len)?;
+                life.table.decode(&bytes, geometry).ok()
+            }
+        });
+        let bad_copies = copies.iter().filter(|copy| copy.is_none()).count() as u64;
+        Contents { entries: copies.into_iter().flatten().next(), bad_copies }
     }
 }
 

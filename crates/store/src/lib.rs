@@ -54,7 +54,7 @@ pub use geometry::Geometry;
 pub use io::{Io, IoDone, IoError, IoId, IoResult, Outbox};
 pub use lease::Lease;
 pub use policy::Admission;
-pub use recovery::{DeviceToOpen, OpenError, Recovery, Report};
+pub use recovery::{DeviceToOpen, OpenError, Progress, Recovery, Report};
 pub use scrub::{Damage, Damaged};
 pub use stats::{DeviceStats, SegmentCounts, Stats};
 pub use store::{At, Blocked, Expected, Found, Reservation, Store, Terms, WrittenExtent};

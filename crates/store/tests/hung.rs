@@ -58,7 +58,14 @@ fn open(disks: &mut [Vec<u8>]) -> Store {
     while let Some(io) = out.pop() {
         recovery.complete(io.id(), answer(disks, &io), &mut out);
     }
-    recovery.into_store().unwrap().0
+    let store = recovery.into_store().unwrap().0;
+    while store.recovering().is_some() {
+        store.tick(0, &mut out);
+        while let Some(io) = out.pop() {
+            store.complete(io.id(), answer(disks, &io), &mut out);
+        }
+    }
+    store
 }
 
 impl World {

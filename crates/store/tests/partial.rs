@@ -74,7 +74,15 @@ fn open(device: &mut [u8]) -> Store {
             recovery.complete(id, result, &mut out);
         }
     }
-    recovery.into_store().unwrap().0
+    let store = recovery.into_store().unwrap().0;
+    while store.recovering().is_some() {
+        store.tick(0, &mut out);
+        while let Some(io) = out.pop() {
+            let (id, result) = perform(device, io);
+            store.complete(id, result, &mut out);
+        }
+    }
+    store
 }
 
 impl World {

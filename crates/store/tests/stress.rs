@@ -116,7 +116,15 @@ fn open(devices: &[Memory]) -> Store {
             recovery.complete(id, result, &mut out);
         }
     }
-    recovery.into_store().unwrap().0
+    let store = recovery.into_store().unwrap().0;
+    while store.recovering().is_some() {
+        store.tick(0, &mut out);
+        while let Some(io) = out.pop() {
+            let (id, result) = devices[usize::from(io.id().device().0)].perform(io);
+            store.complete(id, result, &mut out);
+        }
+    }
+    store
 }
 
 fn formatted(number: u64) -> Memory {

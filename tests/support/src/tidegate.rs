@@ -230,9 +230,23 @@ impl Tidegate {
         eventually("the process ends", || self.child.try_wait().expect("wait"))
     }
 
-    /// Starts again, with the same store, address and arguments.
+    /// Starts again, with the same store, address and arguments, and waits until all that is stored can be found.
     #[track_caller]
     pub fn restart(&mut self) {
+        self.restart_at_once();
+        self.wait_recovered();
+    }
+
+    /// Waits until all that is stored can be found.
+    #[track_caller]
+    pub fn wait_recovered(&self) {
+        let is_complete = || self.status()["store"]["recovery"]["complete"].as_bool();
+        eventually("the index is whole", || is_complete().filter(|complete| *complete));
+    }
+
+    /// Starts again, and waits for nothing but that it serves.
+    #[track_caller]
+    pub fn restart_at_once(&mut self) {
         self.child = self.builder.launch(&self.listen, &self.home, &mut self.admin);
     }
 }

@@ -97,8 +97,23 @@ pub struct StoreStatus {
     pub evicted: u64,
     /// How often something was not stored since start, by reason.
     pub declined: BTreeMap<&'static str, u64>,
+    /// Whether the index is whole again since the start.
+    pub recovery: RecoveryStatus,
     /// The devices.
     pub devices: Vec<DeviceStatus>,
+}
+
+/// Bringing back the index after a start, while requests are served.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct RecoveryStatus {
+    /// Whether every object that was there can be found.
+    pub complete: bool,
+    /// Segments with contents at the start.
+    pub segments: u64,
+    /// Of these, those whose contents are in the index.
+    pub segments_merged: u64,
+    /// Contents tables that were lost; what they listed and all that is older on their devices became misses.
+    pub segments_lost: u64,
 }
 
 /// One device of the store.

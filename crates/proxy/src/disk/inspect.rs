@@ -38,7 +38,7 @@ pub struct Inspected {
     pub objects: u64,
     /// Bytes of records and bodies in its log, replaced ones included.
     pub bytes: u64,
-    /// Its segments by state; damaged ones are in none.
+    /// Its segments by state.
     pub segments: Segments,
     /// Superblocks, contents tables, records and bodies that are not as they were written.
     pub errors: u64,
@@ -166,17 +166,19 @@ struct Look<'p> {
 
 impl<'p> Look<'p> {
     fn open(paths: &'p [PathBuf], depth: Depth) -> Result<Self, InspectFailed> {
-        let (mut devices, mut stores, mut found) = (Vec::new(), Vec::<inspect::Device>::new(), Vec::new());
+        let (mut devices, mut stores) = (Vec::new(), Vec::<inspect::Device>::new());
         for path in paths {
             let (device, store) = open_one(path)?;
             let id = store.superblock.device_id;
             if stores.iter().any(|other| other.superblock.device_id == id) {
                 return Err(InspectFailed::Twice { path: path.clone(), id });
             }
-            found.push(first_sight(path, &device, &store));
             devices.push(device);
             stores.push(store);
         }
+        inspect::agree(&mut stores);
+        let shown = paths.iter().zip(&devices).zip(&stores);
+        let found = shown.map(|((path, device), store)| first_sight(path, device, store)).collect();
         Ok(Self { paths, depth, devices, stores, newest: Newest::default(), found })
     }
 
@@ -264,7 +266,6 @@ fn first_sight(path: &Path, device: &Device, store: &inspect::Device) -> Inspect
             SegmentState::Free => segments.free += 1,
             SegmentState::Open => segments.open += 1,
             SegmentState::Sealed(_) => segments.sealed += 1,
-            SegmentState::Damaged => {} // counted as an error where its contents are asked for
         }
     }
     Inspected {

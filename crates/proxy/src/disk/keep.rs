@@ -1,11 +1,12 @@
-//! The thread that keeps house for the store: checkpoints, reclaim, scrubbing, and the clean stop.
+//! The thread that keeps house for the store: the second phase of a start, checkpoints, reclaim, scrubbing, and the
+//! clean stop.
 
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use store::{Damage, DeviceIndex, Outbox};
+use store::{Damage, DeviceIndex, Outbox, Store};
 
 use super::{Disk, Disks};
 use crate::cache::Cache;
@@ -99,6 +100,7 @@ async fn keep(disk: &Disk, asked: &mpsc::Receiver<Errand>) {
     let mut stopping = false;
     let mut minded: Option<Arc<Cache>> = None;
     let mut obituaries = Obituaries::default();
+    let mut recovering = true;
     loop {
         let mut out = Outbox::new();
         for errand in asked.try_iter() {
@@ -117,6 +119,10 @@ async fn keep(disk: &Disk, asked: &mpsc::Receiver<Errand>) {
         store.take_damage().iter().for_each(|damage| put_out(disk.disks(), minded.as_deref(), damage));
         disk.disks().warm.sweep(|place| store.is_alive(place));
         obituaries.print(disk.disks());
+        if recovering && store.recovering().is_none() {
+            recovering = false;
+            tell_recovered(store, started.elapsed());
+        }
         if stopping && store.idle() && disk.is_idle() {
             return;
         }
@@ -149,4 +155,10 @@ fn put_out(disks: &Disks, cache: Option<&Cache>, damage: &Damage) {
     if let (Some(cache), Some(hash)) = (cache, damage.hash) {
         cache.memory.remove(hash);
     }
+}
+
+fn tell_recovered(store: &Store, took: Duration) {
+    let store::Progress { segments, lost, .. } = store.recovered();
+    let seconds = took.as_secs_f64();
+    tracing::info!(objects = store.stats().objects, segments, lost, seconds, "store complete");
 }

@@ -109,6 +109,12 @@ pub static METRICS: &[MetricInfo] = &[
         read: Read::Gauge(|s| s.store.objects),
     },
     MetricInfo {
+        name: "tidegate_store_recovering",
+        label: None,
+        help: "1 after a start until every object from before can be found, else 0; others are misses meanwhile",
+        read: Read::Gauge(|s| u64::from(s.store.recovering)),
+    },
+    MetricInfo {
         name: "tidegate_store_bytes",
         label: None,
         help: "Bytes of stored heads and bodies on the devices",

@@ -38,6 +38,8 @@ pub struct Metrics {
 pub struct StoreReading {
     /// Objects in the index.
     pub objects: u64,
+    /// Whether objects from before the start are still to be brought into the index.
+    pub recovering: bool,
     /// Bytes of their heads and bodies on the devices.
     pub bytes: u64,
     /// Bytes of memory that the index takes.

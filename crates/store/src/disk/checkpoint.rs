@@ -1,22 +1,27 @@
-//! A checkpoint: what of the open segment is durable, who belongs to the store, and the caller's note.
+//! A checkpoint: which lives of segments count, what of the open segment is durable, who belongs to the
+//! store, and the caller's note.
 //!
-//! Two areas in slot 0 are written in turn, each with two copies: a header block, then the entries of the open
-//! segment, then the note (opaque bytes, the same on every device). The newest intact one counts. (Two copies: going back to the area before would bring back what
-//! was removed since.) A checkpoint is written after a sync of everything that it covers, on all devices,
-//! so an entry that it lists has its bytes (and its extents, wherever they are) on their devices.
+//! Two areas in slot 0 are written in turn, each with two copies: a header block, then the sealed lives, then the
+//! entries of the open segment, then the note (opaque bytes, the same on every device). (Two copies: going back to the area before would bring back what was removed since.)
+//! A checkpoint is written after a sync of everything that it covers, on all devices, so an entry that it lists has
+//! its bytes (and its extents, wherever they are) on their devices.
 //!
-//! Membership: a device's contents count only if it took part in every run since it joined. Else it would
-//! bring back what was removed while it was away.
+//! It lists all that counts: a start reads slot 0 and nothing else, whatever the size of the device. What a checkpoint
+//! does not list has no contents.
+//!
+//! A checkpoint is one of the whole store: it counts where every device that it names has it
+//! ([`crate::recovery`]). A device that does not have it missed something and would bring back what was removed
+//! meanwhile.
 
 use super::segment::{
-    ENTRY_BYTES, Entry, EntryKind, decode_entries, encode_entries, halves, open_block, seal, whole,
+    ContentsTable, ENTRY_BYTES, Entry, encode_entries, entries_of, halves, open_block, seal, whole,
 };
 use super::{Corrupt, VERSION};
 use crate::block::{BLOCK_BYTES, BlockBuf};
 use crate::checksum::crc32c;
 use crate::fingerprint::Fingerprint;
 use crate::geometry::Geometry;
-use crate::types::{DeviceId, Lsn};
+use crate::types::DeviceId;
 use bytemuck::{Pod, Zeroable};
 use bytes::Bytes;
 
@@ -26,9 +31,10 @@ const MAGIC: [u8; 8] = *b"TGCHECKP";
 pub const MEMBERS_MAX: usize = 64;
 /// Bytes of the longest note; less where checkpoint areas are small ([`note_max`]).
 const NOTE_BYTES_MAX: u32 = 256 << 10;
-/// Tombstones that found no room in the log and are kept in the header block. Where no segment is open the
-/// others are entries ([`owed_max`]).
+/// Tombstones that found no room in the log and are kept in the header block.
 pub const OWED_MAX: usize = 64;
+/// Bytes of a sealed life on disk.
+pub(crate) const LIFE_BYTES: u32 = size_of::<RawLife>() as u32;
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -42,54 +48,46 @@ struct Raw {
     hash_seed: u64,
     number: u64,
     generation: u64,
-    floor_sequence: u64,
     next_sequence: u64,
+    last_lsn: u64,
     open_sequence: u64,
     open_segment: u32,
-    entries: u32,
-    entries_crc: u32,
     data_bytes: u32,
-    last_lsn: u64,
-    owed: u32,
     sealed: u32,
+    entries: u32,
+    rest_crc: u32,
+    owed: u32,
+    note_bytes: u32,
+    reserved: u32,
 }
 const _: () = assert!(size_of::<Raw>() == 128);
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct RawMember {
-    device: [u64; 2],
-    joined: u64,
+struct RawLife {
+    sequence: u64,
+    segment: u32,
+    entries: u32,
+    contents_crc: u32,
+    data_bytes: u32,
 }
-const MEMBER_BYTES: usize = size_of::<RawMember>();
+const _: () = assert!(size_of::<RawLife>() == 24);
+
+const MEMBER_BYTES: usize = size_of::<[u64; 2]>();
 const OWED_AT: usize = size_of::<Raw>() + MEMBERS_MAX * MEMBER_BYTES;
-const NOTE_AT: usize = OWED_AT + OWED_MAX * size_of::<u64>();
-const _: () = assert!(NOTE_AT + size_of::<RawNote>() <= BLOCK_BYTES as usize);
+const _: () = assert!(OWED_AT + OWED_MAX * size_of::<u64>() <= BLOCK_BYTES as usize);
 
-/// How long the note is that stands behind the entries.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct RawNote {
-    bytes: u32,
-    crc: u32,
-}
-
-/// A device of the store.
+/// A sealed segment whose contents count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Member {
-    /// Who.
-    pub device: DeviceId,
-    /// In which generation it joined; contents from before do not count.
-    pub joined: u64,
-}
-
-/// Which lives a checkpoint speaks of: those from `floor` on that are before `next` and not open are sealed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sequences {
-    /// Lives before this one have no contents.
-    pub floor: u64,
-    /// Lives from this one on were begun later.
-    pub next: u64,
+pub struct Life {
+    /// Names it.
+    pub sequence: u64,
+    /// Which segment.
+    pub segment: u32,
+    /// Its contents table.
+    pub table: ContentsTable,
+    /// Bytes of records and extents, padding included.
+    pub data_bytes: u32,
 }
 
 /// The segment that was open, and what of it is durable.
@@ -118,14 +116,14 @@ pub struct Checkpoint {
     pub number: u64,
     /// Counts the runs of the store.
     pub generation: u64,
-    /// Which lives of segments it knows.
-    pub sequences: Sequences,
-    /// How many of them are sealed. Fewer on the device: one is lost without a trace.
-    pub sealed: u32,
+    /// Lives from this one on were begun later.
+    pub next_sequence: u64,
+    /// The sealed segments whose contents count, by rising sequence.
+    pub sealed: Vec<Life>,
     /// Entries of this device's log up to this lsn are durable.
     pub last_lsn: u64,
-    /// Who belongs to the store.
-    pub members: Vec<Member>,
+    /// The devices that it was taken over.
+    pub members: Vec<DeviceId>,
     /// Objects whose older records are void although no segment says so yet.
     pub owed: Vec<Fingerprint>,
     /// The open segment, if any.
@@ -135,46 +133,36 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Header block, entries and note, in whole blocks.
+    /// Header block, lives, entries and note, in whole blocks.
     pub(crate) fn encode(&self) -> BlockBuf {
-        let owed = self.owed_entries();
-        let entries = self.open.as_ref().map_or(&owed[..], |open| &open.entries);
-        let entries_bytes = entries.len() as u32 * ENTRY_BYTES;
-        let mut area = BlockBuf::zeroed(BLOCK_BYTES + entries_bytes + self.note.len() as u32);
+        let entries = self.open.as_ref().map_or(&[][..], |open| &open.entries);
+        let lives_bytes = self.sealed.len() * LIFE_BYTES as usize;
+        let entries_bytes = entries.len() * ENTRY_BYTES as usize;
+        let rest_bytes = lives_bytes + entries_bytes + self.note.len();
+        let mut area = BlockBuf::zeroed(BLOCK_BYTES + rest_bytes as u32);
         let (header, rest) = area.as_mut().split_at_mut(BLOCK_BYTES as usize);
-        let entries_crc = encode_entries(entries, rest);
-        let raw = self.raw(entries.len() as u32, entries_crc);
+        let (lives, behind) = rest[..rest_bytes].split_at_mut(lives_bytes);
+        let (listed, note) = behind.split_at_mut(entries_bytes);
+        for (life, slot) in self.sealed.iter().zip(lives.chunks_exact_mut(LIFE_BYTES as usize)) {
+            slot.copy_from_slice(bytemuck::bytes_of(&life.to_raw()));
+        }
+        encode_entries(entries, listed);
+        note.copy_from_slice(&self.note);
+        let raw = self.raw(entries.len() as u32, crc32c(&rest[..rest_bytes]));
         header[..size_of::<Raw>()].copy_from_slice(bytemuck::bytes_of(&raw));
         let slots = header[size_of::<Raw>()..].chunks_exact_mut(MEMBER_BYTES);
         for (member, slot) in self.members.iter().zip(slots) {
-            let raw = RawMember { device: halves(member.device), joined: member.joined };
-            slot.copy_from_slice(bytemuck::bytes_of(&raw));
+            slot.copy_from_slice(bytemuck::bytes_of(&halves(*member)));
         }
         for (of, slot) in self.owed.iter().zip(header[OWED_AT..].chunks_exact_mut(size_of::<u64>())) {
             slot.copy_from_slice(&of.number().to_le_bytes());
         }
-        rest[entries_bytes as usize..][..self.note.len()].copy_from_slice(&self.note);
-        let raw = RawNote { bytes: self.note.len() as u32, crc: crc32c(&self.note) };
-        header[NOTE_AT..][..size_of::<RawNote>()].copy_from_slice(bytemuck::bytes_of(&raw));
         seal(header);
         area
     }
 
-    /// Owed tombstones behind those that the header block holds.
-    fn owed_entries(&self) -> Vec<Entry> {
-        debug_assert!(self.open.is_none() || self.owed.len() <= OWED_MAX);
-        let more = self.owed.iter().skip(OWED_MAX).zip(self.last_lsn + 1..);
-        let entry = |(&fingerprint, lsn): (&Fingerprint, u64)| Entry {
-            kind: EntryKind::Tombstone,
-            fingerprint,
-            lsn: Lsn(lsn),
-            offset: 0,
-            len: 0,
-        };
-        more.map(entry).collect()
-    }
-
-    fn raw(&self, entries: u32, entries_crc: u32) -> Raw {
+    fn raw(&self, entries: u32, rest_crc: u32) -> Raw {
+        debug_assert!(self.members.len() <= MEMBERS_MAX && self.owed.len() <= OWED_MAX);
         let open = self.open.as_ref();
         Raw {
             magic: MAGIC,
@@ -186,24 +174,24 @@ impl Checkpoint {
             hash_seed: self.hash_seed,
             number: self.number,
             generation: self.generation,
-            floor_sequence: self.sequences.floor,
-            next_sequence: self.sequences.next,
+            next_sequence: self.next_sequence,
+            last_lsn: self.last_lsn,
             open_sequence: open.map_or(0, |open| open.sequence),
             open_segment: open.map_or(0, |open| open.segment),
-            entries,
-            entries_crc,
             data_bytes: open.map_or(0, |open| open.data_bytes),
-            last_lsn: self.last_lsn,
-            owed: self.owed.len().min(OWED_MAX) as u32,
-            sealed: self.sealed,
+            sealed: self.sealed.len() as u32,
+            entries,
+            rest_crc,
+            owed: self.owed.len() as u32,
+            note_bytes: self.note.len() as u32,
+            reserved: 0,
         }
     }
 
     /// Bytes of a copy according to its header block, which is included; at most `bytes_max`.
     pub fn used_bytes(header: &[u8], bytes_max: u32) -> Result<u32, Corrupt> {
         let raw: Raw = open_block(header, MAGIC)?;
-        let behind = u64::from(raw.entries) * u64::from(ENTRY_BYTES) + u64::from(raw_note(header).bytes);
-        let used = u64::from(BLOCK_BYTES) + behind.next_multiple_of(u64::from(BLOCK_BYTES));
+        let used = (u64::from(BLOCK_BYTES) + raw.rest_bytes()).next_multiple_of(u64::from(BLOCK_BYTES));
         if used > u64::from(bytes_max) { Err(Corrupt::Lengths) } else { Ok(used as u32) }
     }
 
@@ -213,56 +201,82 @@ impl Checkpoint {
         if whole(raw.device) != device {
             return Err(Corrupt::Elsewhere);
         }
-        if usize::from(raw.members) > MEMBERS_MAX
-            || raw.owed as usize > OWED_MAX
-            || raw.open_segment > geometry.segments()
-        {
+        let idle = raw.open_segment == 0 && raw.entries > 0;
+        if usize::from(raw.members) > MEMBERS_MAX || raw.owed as usize > OWED_MAX || idle {
             return Err(Corrupt::Lengths);
         }
-        let rest = &area[BLOCK_BYTES as usize..];
-        let entries = decode_entries(rest, raw.entries, raw.entries_crc, geometry)?;
-        let note = decode_note(&rest[entries.len() * ENTRY_BYTES as usize..], raw_note(area))?;
-        let members = area[size_of::<Raw>()..BLOCK_BYTES as usize].chunks_exact(MEMBER_BYTES);
-        let members = members.take(raw.members.into()).map(|slot| {
-            let raw: RawMember = bytemuck::pod_read_unaligned(slot);
-            Member { device: whole(raw.device), joined: raw.joined }
-        });
-        let owed = area[OWED_AT..BLOCK_BYTES as usize].chunks_exact(size_of::<u64>()).take(raw.owed as usize);
-        let owed = owed.map(|slot| Fingerprint::from_number(bytemuck::pod_read_unaligned(slot)));
-        let mut owed: Vec<Fingerprint> = owed.collect::<Option<_>>().ok_or(Corrupt::Lengths)?;
-        if raw.open_segment == 0 {
-            owed.extend(entries.iter().map(|entry| entry.fingerprint));
+        let (header, rest) = area.split_at(BLOCK_BYTES as usize);
+        let rest = rest.get(..raw.rest_bytes() as usize).ok_or(Corrupt::Short)?;
+        if crc32c(rest) != raw.rest_crc {
+            return Err(Corrupt::Checksum);
         }
+        let (lives, behind) = rest.split_at(raw.sealed as usize * LIFE_BYTES as usize);
+        let (listed, note) = behind.split_at(raw.entries as usize * ENTRY_BYTES as usize);
         let open = (raw.open_segment != 0).then_some(OpenContents {
             segment: raw.open_segment,
             sequence: raw.open_sequence,
             data_bytes: raw.data_bytes,
-            entries,
+            entries: entries_of(listed, geometry)?,
         });
-        Ok(Self {
+        let members = header[size_of::<Raw>()..].chunks_exact(MEMBER_BYTES).take(raw.members.into());
+        let owed = header[OWED_AT..].chunks_exact(size_of::<u64>()).take(raw.owed as usize);
+        let owed = owed.map(|slot| Fingerprint::from_number(bytemuck::pod_read_unaligned(slot)));
+        let found = Self {
             device,
             store_id: whole(raw.store_id).0,
             hash_seed: raw.hash_seed,
             number: raw.number,
             generation: raw.generation,
-            sequences: Sequences { floor: raw.floor_sequence, next: raw.next_sequence },
-            sealed: raw.sealed,
+            next_sequence: raw.next_sequence,
+            sealed: lives.chunks_exact(LIFE_BYTES as usize).map(Life::from_bytes).collect(),
             last_lsn: raw.last_lsn,
-            members: members.collect(),
-            owed,
+            members: members.map(|slot| whole(bytemuck::pod_read_unaligned(slot))).collect(),
+            owed: owed.collect::<Option<_>>().ok_or(Corrupt::Lengths)?,
             open,
-            note,
-        })
+            note: Bytes::copy_from_slice(note),
+        };
+        if found.is_sound(geometry) { Ok(found) } else { Err(Corrupt::Lengths) }
+    }
+
+    /// Whether the lives are possible together: each in a segment of its own, each with room for its table.
+    fn is_sound(&self, geometry: &Geometry) -> bool {
+        let open = self.open.iter().map(|open| (open.sequence, open.segment));
+        let lives = self.sealed.iter().map(|life| (life.sequence, life.segment)).chain(open);
+        let mut segments: Vec<u32> = lives.clone().map(|(_, segment)| segment).collect();
+        segments.sort_unstable();
+        let apart = segments.windows(2).all(|pair| pair[0] < pair[1]);
+        let there = segments.iter().all(|segment| (1..=geometry.segments()).contains(segment));
+        let known = lives.clone().all(|(sequence, _)| (1..self.next_sequence).contains(&sequence));
+        let rising = self.sealed.windows(2).all(|pair| pair[0].sequence < pair[1].sequence);
+        let fits = self.sealed.iter().all(|life| life.table.fits(geometry));
+        apart && there && known && rising && fits
+    }
+
+    /// Whether `other` is the same checkpoint, on another device.
+    pub(crate) fn is_with(&self, other: &Self) -> bool {
+        let name = |of: &Self| (of.store_id, of.generation, of.number);
+        name(self) == name(other) && self.members == other.members
     }
 }
 
-fn raw_note(header: &[u8]) -> RawNote {
-    bytemuck::pod_read_unaligned(&header[NOTE_AT..NOTE_AT + size_of::<RawNote>()])
+impl Raw {
+    fn rest_bytes(&self) -> u64 {
+        let lives = u64::from(self.sealed) * u64::from(LIFE_BYTES);
+        lives + u64::from(self.entries) * u64::from(ENTRY_BYTES) + u64::from(self.note_bytes)
+    }
 }
 
-fn decode_note(bytes: &[u8], raw: RawNote) -> Result<Bytes, Corrupt> {
-    let note = bytes.get(..raw.bytes as usize).ok_or(Corrupt::Short)?;
-    if crc32c(note) == raw.crc { Ok(Bytes::copy_from_slice(note)) } else { Err(Corrupt::Checksum) }
+impl Life {
+    fn to_raw(self) -> RawLife {
+        let Self { sequence, segment, table: ContentsTable { entries, crc }, data_bytes } = self;
+        RawLife { sequence, segment, entries, contents_crc: crc, data_bytes }
+    }
+
+    fn from_bytes(slot: &[u8]) -> Self {
+        let RawLife { sequence, segment, entries, contents_crc, data_bytes } =
+            bytemuck::pod_read_unaligned(slot);
+        Self { sequence, segment, table: ContentsTable { entries, crc: contents_crc }, data_bytes }
+    }
 }
 
 /// Bytes of the longest note in a checkpoint of so many bytes.
@@ -270,24 +284,27 @@ pub(crate) fn note_max(bytes: u32) -> u32 {
     ((bytes - BLOCK_BYTES) / 8).min(NOTE_BYTES_MAX)
 }
 
-/// Entries that fit into a checkpoint of so many bytes beside the longest note.
-pub(crate) fn entries_max(bytes: u32) -> u32 {
-    (bytes - BLOCK_BYTES - note_max(bytes)) / ENTRY_BYTES
-}
-
-/// Owed tombstones that fit into a checkpoint of so many bytes while no segment is open.
-pub(crate) fn owed_max(bytes: u32) -> usize {
-    OWED_MAX + entries_max(bytes) as usize
+/// Entries of an open segment that fit into a checkpoint beside the longest note and the lives of all other segments.
+pub(crate) fn entries_max(geometry: &Geometry) -> u32 {
+    let (bytes, lives) = (geometry.checkpoint_bytes(), geometry.segments() * LIFE_BYTES);
+    (bytes - BLOCK_BYTES - note_max(bytes) - lives) / ENTRY_BYTES
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::segment::EntryKind;
     use super::*;
+    use crate::types::Lsn;
 
     const DEVICE: DeviceId = DeviceId(1 << 70 | 2);
 
     fn geometry() -> Geometry {
         Geometry::new(10 << 16, 1 << 16).unwrap()
+    }
+
+    fn life(n: u32) -> Life {
+        let table = ContentsTable { entries: n, crc: n };
+        Life { sequence: u64::from(n), segment: n, table, data_bytes: 7 }
     }
 
     fn checkpoint(entries: u32) -> Checkpoint {
@@ -298,18 +315,17 @@ mod tests {
             offset: 4096,
             len: 128,
         };
-        let member = |n: u64| Member { device: DeviceId(u128::from(n)), joined: n };
         Checkpoint {
             device: DEVICE,
             store_id: 4,
             hash_seed: 5,
             number: 6,
             generation: 7,
-            sequences: Sequences { floor: 8, next: 11 },
-            sealed: 2,
+            next_sequence: 11,
+            sealed: [1, 2, 4, 5].map(life).to_vec(),
             last_lsn: 9,
             owed: (0..OWED_MAX as u32).map(|n| Fingerprint::from_parts(9, n)).collect(),
-            members: (0..MEMBERS_MAX as u64).map(member).collect(),
+            members: (0..MEMBERS_MAX as u128).map(DeviceId).collect(),
             open: Some(OpenContents {
                 segment: 3,
                 sequence: 10,
@@ -323,15 +339,25 @@ mod tests {
     #[test]
     fn a_checkpoint_comes_back() {
         let closed = Checkpoint { open: None, ..checkpoint(0) };
-        let owed = (0..500).map(|n| Fingerprint::from_parts(9, n)).collect();
-        let owing = Checkpoint { owed, ..closed.clone() };
+        let empty = Checkpoint { sealed: Vec::new(), ..closed.clone() };
         let quiet = Checkpoint { note: Bytes::new(), ..checkpoint(128) };
         let long = Checkpoint { note: Bytes::from(vec![7; 9000]), ..checkpoint(127) };
         let open = [checkpoint(0), checkpoint(1), checkpoint(128), checkpoint(300)];
-        for written in open.into_iter().chain([closed, owing, quiet, long]) {
+        for written in open.into_iter().chain([closed, empty, quiet, long]) {
             let area = written.encode();
             assert_eq!(Checkpoint::used_bytes(area.as_ref(), 1 << 20), Ok(area.len()));
             assert_eq!(Checkpoint::decode(area.as_ref(), DEVICE, &geometry()), Ok(written));
+        }
+    }
+
+    #[test]
+    fn lives_that_cannot_be_are_refused() {
+        let absurd = Life { table: ContentsTable { entries: u32::MAX, crc: 0 }, ..life(5) };
+        let wrong =
+            [vec![life(2), life(1)], vec![life(1), life(1)], vec![life(3)], vec![life(11)], vec![absurd]];
+        for sealed in wrong {
+            let area = Checkpoint { sealed, ..checkpoint(1) }.encode();
+            assert_eq!(Checkpoint::decode(area.as_ref(), DEVICE, &geometry()), Err(Corrupt::Lengths));
         }
     }
 

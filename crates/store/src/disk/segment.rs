@@ -6,9 +6,9 @@
 //! The contents table (32 bytes an entry, whole blocks) is there twice, because it holds the only copy of
 //! tombstones: where both are damaged, nothing older on the device can be trusted.
 //!
-//! The contents of a segment are trusted when header and trailer name the same life of the same segment of
-//! the same device and the contents table has its checksum. A header alone ends the life before: that is how
-//! a segment is voided ([`void_frame`]) and how it is begun anew.
+//! Which life of a segment counts, and what its contents table must be, says the checkpoint ([`super::checkpoint`]).
+//! Header and trailer say it again on the spot: for those who look at a store in use, and for whoever has to make
+//! something of a device without its slot 0.
 
 use super::{Corrupt, VERSION, read};
 use crate::block::{BLOCK_BYTES, BlockBuf, round_to_blocks};
@@ -35,11 +35,11 @@ struct RawHeader {
     magic: [u8; 8],
     crc: u32,
     version: u16,
-    void: u16,
+    reserved: u16,
     device: [u64; 2],
     sequence: u64,
     segment: u32,
-    reserved: u32,
+    reserved2: u32,
 }
 const _: () = assert!(size_of::<RawHeader>() == 48);
 
@@ -76,13 +76,6 @@ const _: () = assert!(size_of::<RawEntry>() == 32);
 
 const FLAG_BODY_ELSEWHERE: u16 = 1;
 
-/// First and last block of a life without contents, which only ends the one before. Either block is enough
-/// for that, should the other one be damaged: without the trailer of the life before there is no way to it.
-pub(crate) fn void_frame(device: DeviceId, segment: u32, sequence: u64) -> [BlockBuf; 2] {
-    let header = Header { device, segment, sequence, void: true };
-    [header.encode(), BlockBuf::zeroed(BLOCK_BYTES)]
-}
-
 /// The first block of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
@@ -92,8 +85,6 @@ pub struct Header {
     pub segment: u32,
     /// Its life.
     pub sequence: u64,
-    /// Whether the life has no contents: it only ends the one before.
-    pub void: bool,
 }
 
 impl Header {
@@ -102,23 +93,57 @@ impl Header {
             magic: HEADER_MAGIC,
             crc: 0,
             version: VERSION,
-            void: self.void.into(),
+            reserved: 0,
             device: halves(self.device),
             sequence: self.sequence,
             segment: self.segment,
-            reserved: 0,
+            reserved2: 0,
         })
     }
 
     /// Decodes the first block of a segment.
     pub fn decode(block: &[u8]) -> Result<Self, Corrupt> {
         let raw: RawHeader = open_block(block, HEADER_MAGIC)?;
-        Ok(Self {
-            device: whole(raw.device),
-            segment: raw.segment,
-            sequence: raw.sequence,
-            void: raw.void != 0,
-        })
+        Ok(Self { device: whole(raw.device), segment: raw.segment, sequence: raw.sequence })
+    }
+}
+
+/// The contents table of a sealed segment: how long it is, which says where it is, and how to know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContentsTable {
+    /// Number of entries.
+    pub entries: u32,
+    /// CRC-32C of the entries.
+    pub crc: u32,
+}
+
+impl ContentsTable {
+    /// The table of these entries.
+    pub(crate) fn of(entries: &[Entry]) -> Self {
+        let mut bytes = vec![0; entries.len() * ENTRY_BYTES as usize];
+        Self { entries: entries.len() as u32, crc: encode_entries(entries, &mut bytes) }
+    }
+
+    /// Bytes of one copy, in whole blocks. For tables that [`ContentsTable::fits`].
+    pub fn bytes(&self) -> u32 {
+        round_to_blocks(self.entries * ENTRY_BYTES)
+    }
+
+    /// Where the two copies start within the segment. For tables that [`ContentsTable::fits`].
+    pub fn copies(&self, geometry: &Geometry) -> [u32; 2] {
+        let second = geometry.trailer_offset() - self.bytes();
+        [second - self.bytes(), second]
+    }
+
+    /// Whether both copies fit into a segment.
+    pub fn fits(&self, geometry: &Geometry) -> bool {
+        let room = u64::from(geometry.segment_bytes() - FRAME_BYTES);
+        contents_bytes(self.entries).is_some_and(|bytes| 2 * u64::from(bytes) <= room)
+    }
+
+    /// Decodes one copy.
+    pub fn decode(&self, copy: &[u8], geometry: &Geometry) -> Result<Vec<Entry>, Corrupt> {
+        decode_entries(copy, self.entries, self.crc, geometry)
     }
 }
 
@@ -309,6 +334,11 @@ pub(crate) fn decode_entries(
     if crc32c(bytes) != crc {
         return Err(Corrupt::Checksum);
     }
+    entries_of(bytes, geometry)
+}
+
+/// The entries that fill `bytes`.
+pub(crate) fn entries_of(bytes: &[u8], geometry: &Geometry) -> Result<Vec<Entry>, Corrupt> {
     let raws = bytes.chunks_exact(ENTRY_BYTES as usize).map(bytemuck::pod_read_unaligned);
     let entries: Vec<Entry> = raws.map(|raw| Entry::from_raw(raw, geometry)).collect::<Result<_, _>>()?;
     let ordered = entries.windows(2).all(|pair| pair[0].lsn < pair[1].lsn);

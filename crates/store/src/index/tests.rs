@@ -51,9 +51,38 @@ proptest! {
     }
 }
 
+/// An empty index, into which nothing is merged any more.
+fn merged() -> Index {
+    let index = Index::merging();
+    index.end_merging();
+    index
+}
+
+#[test]
+fn what_is_merged_in_is_outranked_by_all_that_is_known() {
+    let index = Index::merging();
+    let [there, removed, swept, decided, new] = [1, 2, 3, 4, 5].map(|tag| Fingerprint::from_parts(7, tag));
+    for (of, segment) in [(there, 1), (removed, 2), (swept, 3)] {
+        assert_eq!(index.merge(of, || Some(location(segment))), Merged::Entered);
+    }
+    index.remove_if(removed, |_| true);
+    index.sweep(|at| at.segment() == 3);
+    assert!(index.decide(decided) && !index.decide(decided) && !index.decide(removed));
+    for of in [there, removed, swept, decided] {
+        assert_eq!(index.merge(of, || Some(location(9))), Merged::Outranked, "{of:?}");
+    }
+    assert_eq!(index.merge(new, || None), Merged::Void);
+    assert_eq!(index.merge(new, || Some(location(9))), Merged::Entered);
+    index.insert(removed, || location(8));
+    index.end_merging();
+    assert!(!index.decide(Fingerprint::from_parts(8, 8)));
+    let found = [there, removed, swept, decided, new].map(|of| index.get(of).map(Location::segment));
+    assert_eq!(found, [Some(1), Some(8), None, None, Some(9)]);
+}
+
 #[test]
 fn an_entry_that_moved_is_left_alone() {
-    let index = Index::new();
+    let index = merged();
     let of = Fingerprint::from_parts(5, 6);
     assert_eq!(index.insert(of, || location(1)), None);
     assert!(!index.replace(of, location(2), || location(3)));
@@ -65,7 +94,7 @@ fn an_entry_that_moved_is_left_alone() {
 
 #[test]
 fn uses_are_counted_by_lookups_only() {
-    let index = Index::new();
+    let index = merged();
     let of = Fingerprint::from_parts(5, 6);
     index.insert(of, || location(1));
     index.get(of);
@@ -78,7 +107,7 @@ fn uses_are_counted_by_lookups_only() {
 /// The promise: 16 bytes an object, whenever one looks, and back when objects go.
 #[test]
 fn a_million_objects_take_sixteen_bytes_each() {
-    let index = Index::new();
+    let index = merged();
     let print = |n: u64| Fingerprint::from(crate::KeyHash(crate::testing::mix(n).into()));
     let mut worst: f64 = 0.0;
     for n in 0..1_000_000_u64 {
@@ -103,10 +132,10 @@ fn resident_bytes() -> u64 {
 
 /// Fills an index; calls `note` with the time of every insert that rebuilt its table.
 fn fill(objects: u64, mut note: impl FnMut(std::time::Duration)) -> Index {
-    let index = Index::new();
+    let index = merged();
     for n in 0..objects {
         let of = Fingerprint::from(crate::KeyHash(crate::testing::mix(n).into()));
-        let bytes = || index.shards[of.shard()].lock().bytes();
+        let bytes = || index.shards[of.shard()].lock().table.bytes();
         let (had, started) = (bytes(), std::time::Instant::now());
         index.insert(of, || location(n as u32));
         let took = started.elapsed();

@@ -19,8 +19,8 @@ pub(crate) use append::{Flags, Source};
 
 use crate::block::{BLOCK_BYTES, BlockBuf, Blocks};
 use crate::config::Config;
-use crate::disk::checkpoint::{OWED_MAX, OpenContents, Sequences, entries_max};
-use crate::disk::segment::{ENTRY_BYTES, Entry, EntryKind, Header, Trailer, void_frame};
+use crate::disk::checkpoint::{Life, OWED_MAX, OpenContents, entries_max};
+use crate::disk::segment::{ContentsTable, ENTRY_BYTES, Entry, EntryKind, Header, Trailer};
 use crate::fingerprint::Fingerprint;
 use crate::geometry::Geometry;
 use crate::health::Health;
@@ -108,6 +108,8 @@ pub(crate) struct DeviceInfo {
     pub(crate) health: Health,
     /// Whether nothing had to be taken back yet in this run, so that what is stored displaces nothing.
     pub(crate) has_room: AtomicBool,
+    /// Sealed lives before this one have no contents. Raised before what they held leaves the index.
+    pub(crate) floor: AtomicU64,
     pub(crate) writes: AtomicU64,
     pub(crate) given_bytes: AtomicU64,
     pub(crate) next_io: AtomicU64,
@@ -122,8 +124,22 @@ impl DeviceInfo {
         self.health.is_retired()
     }
 
+    /// Whether the contents of a sealed life count.
+    pub(crate) fn counts(&self, sequence: u64) -> bool {
+        sequence >= self.floor.load(SeqCst) && !self.is_retired()
+    }
+
+    fn raise_floor(&self, to: u64) {
+        self.floor.fetch_max(to, SeqCst);
+    }
+
     fn place(&self, segment: u32, sequence: u64, offset: u32, len: u32) -> Place {
         Place { device: self.index, segment, sequence, offset, len }
+    }
+
+    /// Whether a location of the index is on this device.
+    pub(crate) fn has(&self, location: Location) -> bool {
+        (self.base..=self.base + self.geometry.segments()).contains(&location.segment())
     }
 
     /// The place as the index has it, fit for comparing.
@@ -146,8 +162,7 @@ pub(crate) enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sealed {
     pub(crate) sequence: u64,
-    /// Where the contents table starts within the segment.
-    pub(crate) contents_offset: u32,
+    pub(crate) table: ContentsTable,
     pub(crate) data_bytes: u32,
 }
 
@@ -163,14 +178,6 @@ struct Open {
     gather: Option<Gather>,
 }
 
-/// A segment whose contents were lost to a failed write.
-#[derive(Debug, Clone, Copy)]
-struct Ruined {
-    segment: u32,
-    /// The first checkpoint that covers the tombstones.
-    after: u64,
-}
-
 /// A write under way.
 #[derive(Debug)]
 struct Write {
@@ -183,8 +190,8 @@ struct Write {
 /// A log as a checkpoint has it.
 #[derive(Debug)]
 pub(crate) struct Covered {
-    pub(crate) sequences: Sequences,
-    pub(crate) sealed: u32,
+    pub(crate) next_sequence: u64,
+    pub(crate) sealed: Vec<Life>,
     pub(crate) last_lsn: u64,
     pub(crate) owed: Vec<Fingerprint>,
     pub(crate) open: Option<OpenContents>,
@@ -220,25 +227,23 @@ pub(crate) struct Log {
     /// Records of it that will not be carried.
     doomed: Vec<(Entry, Location)>,
     draining: Vec<Draining>,
-    ruined: Vec<Ruined>,
     next_sequence: u64,
-    /// Lives before this one have no contents.
-    floor_sequence: u64,
     /// Tombstones that found no room; checkpoints keep them until they do.
     owed: Vec<Fingerprint>,
     owed_clear: bool,
     pub(crate) dirty: bool,
-    sealed_since_checkpoint: bool,
 }
 
 impl Log {
-    /// A log over the segments in `states` (slot 0 included), of which `sealed` are full, oldest first.
+    /// A log over the segments in `states` (slot 0 included), of which `sealed` are full, oldest first; lives begin
+    /// from `next_sequence` on; tombstones of `owed` are to be logged.
     pub(crate) fn new(
         device: Arc<DeviceInfo>,
         common: Arc<Common>,
         states: Vec<State>,
         sealed: VecDeque<u32>,
-        sequences: Sequences,
+        next_sequence: u64,
+        owed: Vec<Fingerprint>,
     ) -> Self {
         let free = (1..states.len() as u32).filter(|&n| states[n as usize] == State::Free).collect();
         Self {
@@ -255,13 +260,10 @@ impl Log {
             moved_off: false,
             doomed: Vec::new(),
             draining: Vec::new(),
-            ruined: Vec::new(),
-            next_sequence: sequences.next,
-            floor_sequence: sequences.floor,
-            owed: Vec::new(),
+            next_sequence,
+            owed,
             owed_clear: false,
             dirty: false,
-            sealed_since_checkpoint: false,
         }
     }
 
@@ -293,7 +295,7 @@ impl Log {
         let sequence = self.take_sequence();
         self.states[segment as usize] = State::Open;
         self.device.lives.open(segment, sequence, false);
-        let header = Header { device: self.device.id, segment, sequence, void: false };
+        let header = Header { device: self.device.id, segment, sequence };
         self.write(segment, sequence, 0, header.encode(), out);
         let (entries, gather) = (Vec::new(), None);
         self.open = Some(Open { segment, sequence, top: BLOCK_BYTES, data_bytes: 0, entries, gather });
@@ -322,10 +324,11 @@ impl Log {
         );
         debug_assert!(contents_offset >= open.top);
         self.write(segment, sequence, contents_offset, run, out);
-        self.states[segment as usize] = State::Sealed(Sealed { sequence, contents_offset, data_bytes });
+        let table = ContentsTable::of(&entries);
+        self.states[segment as usize] = State::Sealed(Sealed { sequence, table, data_bytes });
         self.sealed.push_back(segment);
         self.unsettled.insert(segment, entries);
-        (self.dirty, self.sealed_since_checkpoint) = (true, true);
+        self.dirty = true;
     }
 
     fn write(&mut self, segment: u32, sequence: u64, offset: u32, data: BlockBuf, out: &mut Outbox) {
@@ -361,9 +364,8 @@ impl Log {
         Err(Failure::Counted)
     }
 
-    /// A write failed, so nothing of that life is trusted any more. What it superseded gets tombstones; once a
-    /// checkpoint covers these, the header is overwritten, so that the next start need not take the segment
-    /// for one that lost its contents.
+    /// A write failed, so nothing of that life is trusted any more. What it superseded gets tombstones, in the same
+    /// checkpoint that does not list the life any more.
     fn give_up_segment(&mut self, write: &Write, out: &mut Outbox) {
         let segment = write.segment;
         if self.states[segment as usize] == State::Unusable {
@@ -376,41 +378,22 @@ impl Log {
         let entries = open.or_else(|| self.unsettled.remove(&segment)).unwrap_or_default();
         let number = self.device.base + segment;
         self.common.index.sweep(|location| location.segment() == number);
-        let after = self.common.checkpoint_begun.load(SeqCst) + 1;
-        self.ruined.push(Ruined { segment, after });
+        self.dirty = true;
         self.keep_superseding(write.sequence, &entries, out);
     }
 
     /// What the lost entries superseded must stay superseded.
     fn keep_superseding(&mut self, sequence: u64, lost: &[Entry], out: &mut Outbox) {
-        let own = self.device.base..self.device.base + self.states.len() as u32;
         for entry in lost {
-            let newer = self.common.index.get(entry.fingerprint);
-            let newer_here = newer.is_some_and(|location| own.contains(&location.segment()));
+            let newer_here = self.is_newest_here(entry.fingerprint);
             match entry.kind {
-                EntryKind::Clear => self.floor_sequence = self.floor_sequence.max(sequence + 1),
+                EntryKind::Clear => self.distrust_up_to(sequence),
                 EntryKind::Record { .. } | EntryKind::Tombstone if !newer_here => {
                     self.mark(EntryKind::Tombstone, Some(entry.fingerprint), out);
                 }
                 _ => {}
             }
         }
-    }
-
-    /// Ends the contents of ruined segments, as far as a checkpoint covers their tombstones.
-    fn void_ruined(&mut self, done: u64, out: &mut Outbox) {
-        let ready: Vec<Ruined> = self.ruined.extract_if(.., |ruined| ruined.after <= done).collect();
-        for ruined in ready {
-            self.void(ruined.segment, out);
-        }
-    }
-
-    fn void(&mut self, segment: u32, out: &mut Outbox) {
-        let sequence = self.take_sequence();
-        let [header, trailer] = void_frame(self.device.id, segment, sequence);
-        self.write(segment, sequence, 0, header, out);
-        self.write(segment, sequence, self.device.geometry.trailer_offset(), trailer, out);
-        self.dirty = true;
     }
 
     fn settle_if_done(&mut self, segment: u32) {
@@ -449,19 +432,33 @@ impl Log {
     /// What a checkpoint says of this log. Everything listed is handed to the device.
     pub(crate) fn flush_for_checkpoint(&mut self, out: &mut Outbox) -> Covered {
         self.settle_debts(out);
-        (self.dirty, self.sealed_since_checkpoint) = (false, false);
+        self.dirty = false;
         self.flush_gather(out);
-        let floor = if self.owed_clear { self.next_sequence } else { self.floor_sequence };
-        let open = self.open.as_ref().filter(|open| open.sequence >= floor).map(|open| {
+        let open = self.open.as_ref().filter(|_| !self.owed_clear).map(|open| {
             let Open { segment, sequence, data_bytes, ref entries, .. } = *open;
             OpenContents { segment, sequence, data_bytes, entries: entries.clone() }
         });
-        let sequences = Sequences { floor, next: self.next_sequence };
-        let counts = |state: &&State| matches!(state, State::Sealed(sealed) if sealed.sequence >= floor);
-        let sealed = self.states.iter().filter(counts).count() as u32;
+        let counts = |life: &Life| !self.owed_clear && self.device.counts(life.sequence);
+        let sealed = self.lives().filter(counts).collect();
         // Under the log's lock: every smaller lsn of this log is listed.
         let last_lsn = self.common.last_lsn.load(Relaxed);
-        Covered { sequences, sealed, last_lsn, owed: self.owed.clone(), open }
+        Covered { next_sequence: self.next_sequence, sealed, last_lsn, owed: self.owed.clone(), open }
+    }
+
+    /// The sealed lives, oldest first; the one that is being taken back is the oldest.
+    fn lives(&self) -> impl Iterator<Item = Life> {
+        self.victim.iter().chain(&self.sealed).filter_map(|&segment| match self.states[segment as usize] {
+            State::Sealed(Sealed { sequence, table, data_bytes }) => {
+                Some(Life { sequence, segment, table, data_bytes })
+            }
+            _ => None,
+        })
+    }
+
+    /// The contents of a life are lost, and with them tombstones: nothing older here is trusted.
+    pub(crate) fn distrust_up_to(&mut self, sequence: u64) {
+        self.device.raise_floor(sequence + 1);
+        self.dirty = true;
     }
 
     /// Writes a mark (a tombstone, a clear) that voids older entries of this device; owed where no room is.
@@ -472,6 +469,19 @@ impl Log {
             _ => self.owed_clear = true,
         }
         self.settle_debts(out);
+    }
+
+    /// A tombstone for an object of which this device may have an older record, unless the newest one is here (under
+    /// this log's lock it cannot come here meanwhile).
+    pub(crate) fn void_older(&mut self, of: Fingerprint, out: &mut Outbox) {
+        if !self.device.is_retired() && !self.is_newest_here(of) {
+            self.mark(EntryKind::Tombstone, Some(of), out);
+        }
+    }
+
+    fn is_newest_here(&self, of: Fingerprint) -> bool {
+        let newest = self.common.index.get(of);
+        newest.is_some_and(|location| self.device.has(location))
     }
 
     /// Logs what is owed as far as there is room.
@@ -500,8 +510,9 @@ impl Log {
     fn give_up_contents(&mut self) {
         self.owed.clear();
         self.owed_clear = true;
-        let range = self.device.base..self.device.base + self.states.len() as u32;
-        self.common.index.sweep(|location| range.contains(&location.segment()));
+        self.device.raise_floor(self.open.as_ref().map_or(self.next_sequence, |open| open.sequence));
+        let device = Arc::clone(&self.device);
+        self.common.index.sweep(|location| device.has(location));
     }
 
     fn mark_room(&mut self) -> bool {
@@ -532,7 +543,7 @@ impl Log {
     /// Where data must end if so many entries are to be listed; 0 where they cannot be.
     fn data_limit(&self, entries: usize) -> u32 {
         let geometry = &self.device.geometry;
-        if entries as u64 > u64::from(entries_max(geometry.checkpoint_bytes())) {
+        if entries as u64 > u64::from(entries_max(geometry)) {
             return 0;
         }
         let table = crate::block::round_to_blocks(entries as u32 * ENTRY_BYTES);
@@ -549,16 +560,15 @@ impl Log {
         self.free.clear();
         self.sealed.clear();
         self.draining.clear();
-        self.ruined.clear();
         self.doomed.clear();
         self.owed.clear();
         self.unsettled.clear();
         let unanswered: u64 = self.writes.drain().map(|(_, write)| u64::from(write.data.len())).sum();
         self.common.in_flight_bytes.fetch_sub(unanswered, Relaxed);
         (self.open, self.reclaim, self.owed_clear, self.dirty) = (None, None, false, false);
-        (self.victim, self.sealed_since_checkpoint, self.moved_off) = (None, false, false);
-        let range = self.device.base..self.device.base + self.states.len() as u32;
-        self.common.index.sweep(|location| range.contains(&location.segment()));
+        (self.victim, self.moved_off) = (None, false);
+        let device = Arc::clone(&self.device);
+        self.common.index.sweep(|location| device.has(location));
     }
 
     /// Segments by state, and bytes of data in them.

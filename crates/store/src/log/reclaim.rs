@@ -92,23 +92,22 @@ impl Log {
         self.free.len() + unread.count()
     }
 
-    /// Takes the oldest segment back if free ones are few and it is not already under way.
+    /// Takes the oldest segment back if free ones are few and it is not already under way. Not while contents tables
+    /// are merged into the index: it does not know yet what of a segment counts.
     pub(super) fn start_reclaim(&mut self, out: &mut Outbox) {
-        if self.victim.is_some() || self.soon_free() > self.low_water() {
+        if self.common.index.is_merging() || self.victim.is_some() || self.soon_free() > self.low_water() {
             return;
         }
         let Some(&segment) = self.sealed.front() else { return };
-        let State::Sealed(Sealed { sequence, contents_offset, .. }) = self.states[segment as usize] else {
-            return;
-        };
+        let State::Sealed(Sealed { sequence, table, .. }) = self.states[segment as usize] else { return };
         if !self.device.lives.is_settled(segment) {
             return;
         }
         self.sealed.pop_front();
         self.victim = Some(segment);
         self.device.has_room.store(false, Relaxed);
-        let len = self.device.geometry.segment_bytes() - contents_offset;
-        let io = self.read(segment, contents_offset, len, out);
+        let [from, _] = table.copies(&self.device.geometry);
+        let io = self.read(segment, from, self.device.geometry.segment_bytes() - from, out);
         self.reclaim = Some(Reclaim { segment, sequence, step: Step::Contents { io } });
     }
 
@@ -314,7 +313,7 @@ impl Log {
         }
         self.device.lives.close(segment);
         self.states[segment as usize] = State::Reclaiming;
-        self.floor_sequence = self.floor_sequence.max(sequence + 1);
+        self.device.raise_floor(sequence + 1);
         self.dirty = true;
         let after = self.common.checkpoint_begun.load(SeqCst) + 1;
         self.draining.push(Draining { segment, since: self.now(), after });
@@ -325,7 +324,6 @@ impl Log {
     /// Frees what nothing keeps any more, and takes the next segment back if that is not enough.
     pub(crate) fn upkeep(&mut self, out: &mut Outbox) {
         let done = self.common.checkpoint_done.load(SeqCst);
-        self.void_ruined(done, out);
         self.finish_if_covered(out);
         let lives = std::sync::Arc::clone(&self.device.lives);
         for draining in
@@ -337,11 +335,8 @@ impl Log {
         self.start_reclaim(out);
     }
 
-    /// Whether a checkpoint now would free segments that are needed, or cover a segment that was sealed.
+    /// Whether a checkpoint now would free segments that are needed, or let a reclaim end.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        if self.sealed_since_checkpoint {
-            return true;
-        }
         let begun = self.common.checkpoint_begun.load(SeqCst);
         if self.waits_for_checkpoint(begun) {
             return true;

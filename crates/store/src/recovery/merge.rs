@@ -1,90 +1,152 @@
-//! Merging contents tables, newest entry first over all devices: the first entry of an object decides.
+//! Merging contents tables into the index while the store serves, newest entry first over all devices: the first entry
+//! of an object decides.
 //!
-//! A record that lost to one on *another* device gets a tombstone in its own device's log: the winner may be
-//! reclaimed or removed first, and the loser must not come back then. (The tombstone that was written when it lost
-//! may not have survived the crash.) The checkpoint at the end of recovery keeps these tombstones: without it the
-//! next crash could find a removal of the winner durable, and the loser's tombstone not.
+//! ```text
+//! read ahead → the newest entry of all devices, as long as each shows its newest → … → all tables merged → End
+//! ```
+//! What is found by a lookup meanwhile is the newest version: everything newer was merged before, or was put or removed
+//! in this run, which outranks what is merged ([`Index::merge`], [`Index::decide`]). What was not reached yet is a miss.
+//!
+//! A crash on the way loses nothing and decides nothing: the tables are all still listed by the checkpoints, because
+//! nothing is taken back before the end.
 
-use super::device::DeviceRecovery;
-use super::*;
-use crate::disk::segment::Entry;
+use super::tables::{Front, Tables};
+use crate::disk::segment::{Entry, EntryKind};
 use crate::fingerprint::Fingerprint;
-use crate::index::Location;
+use crate::index::{Index, Location, Merged};
+use crate::io::{Io, IoId, Outbox};
+use bytes::Bytes;
 use std::collections::HashSet;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Merge {
-    pub(super) index: Index,
-    pub(super) last_lsn: Lsn,
-    /// For each device, tombstones that its log owes.
-    pub(super) superseded: Vec<Vec<Fingerprint>>,
-    /// For each device, objects of which older records are void there.
-    dead: Vec<HashSet<Fingerprint>>,
-    bases: Vec<u32>,
+pub(crate) struct Merge {
+    devices: Vec<Tables>,
+    under_way: HashSet<IoId>,
+    total: usize,
+    lost: u64,
+}
+
+/// What the store has to do for a device because of an entry that was merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// Tombstones were lost: this life and all older ones have no contents.
+    Distrust(u64),
+    /// A record of this object lost to something that this device's log may know nothing of.
+    VoidOlder(Fingerprint),
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Sealed segments of all devices at the start.
+    pub segments: u64,
+    /// Of these, those whose contents are in the index.
+    pub merged: u64,
+    /// Contents tables that were lost in both copies.
+    pub lost: u64,
 }
 
 impl Merge {
-    /// For each device its base, and the tombstones that are newer than all that its segments list; the last
-    /// lsn that a checkpoint names.
-    pub(super) fn new(devices: Vec<(u32, Vec<Fingerprint>)>, last_lsn: Lsn) -> Self {
-        let (bases, superseded): (Vec<u32>, Vec<Vec<Fingerprint>>) = devices.into_iter().unzip();
-        let dead = superseded.iter().map(|owed| owed.iter().copied().collect()).collect();
-        Self { index: Index::new(), last_lsn, superseded, dead, bases }
+    pub(crate) fn new(devices: Vec<Tables>) -> Self {
+        let total = devices.iter().map(Tables::len).sum();
+        Self { devices, under_way: HashSet::new(), total, lost: 0 }
     }
 
-    /// Takes in entries as long as every device that has more shows its newest.
-    pub(super) fn run(&mut self, devices: &mut [DeviceRecovery]) {
-        while devices.iter_mut().all(DeviceRecovery::shows_newest) {
-            let newest = devices.iter_mut().filter_map(|device| Some((device.newest()?, device)));
-            let Some((_, device)) = newest.max_by_key(|(lsn, _)| *lsn) else { return };
-            let Some((segment, entry)) = device.take_newest() else { return };
-            self.take(device, segment, &entry);
+    pub(crate) fn progress(&self) -> Progress {
+        let left: usize = self.devices.iter().map(Tables::len).sum();
+        Progress { segments: self.total as u64, merged: (self.total - left) as u64, lost: self.lost }
+    }
+
+    /// Whether there is nothing more to merge.
+    pub(crate) fn is_over(&self) -> bool {
+        self.devices.iter().all(|tables| tables.len() == 0)
+    }
+
+    /// Whether it waits for no device. Those that were given up are not waited for.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let in_use = |id: &IoId| !self.devices[id.device().at()].device.is_retired();
+        !self.under_way.iter().any(in_use)
+    }
+
+    /// Merges nothing more.
+    pub(crate) fn end(&mut self) {
+        self.devices.iter_mut().for_each(Tables::end);
+    }
+
+    /// Takes the outcome of a read; says whether it was one of these.
+    pub(crate) fn complete(&mut self, id: IoId, bytes: Option<&Bytes>, out: &mut Outbox) -> bool {
+        let known = self.under_way.remove(&id);
+        if known && let Some(tables) = self.devices.get_mut(id.device().at()) {
+            let again = tables.complete(id, bytes);
+            self.under_way.extend(again.iter().map(Io::id));
+            out.extend(again);
         }
+        known
     }
 
-    /// Drops the contents of devices that owe more tombstones than a checkpoint can keep.
-    pub(super) fn limit_owed(&mut self, devices: &mut [DeviceRecovery]) {
-        for (device, superseded) in devices.iter_mut().zip(&mut self.superseded) {
-            if superseded.len() > device.owed_max() {
-                superseded.clear();
-                let segments = device.give_up_contents();
-                self.index.sweep(|location| segments.contains(&location.segment()));
+    /// Asks for tables, and takes in entries as long as every device that has more shows its newest. `duty` is called
+    /// with the position of a device.
+    pub(crate) fn go_on(
+        &mut self,
+        index: &Index,
+        out: &mut Outbox,
+        mut duty: impl FnMut(usize, Duty, &mut Outbox),
+    ) {
+        while let Some(at) = self.newest(|at, sequence| duty(at, Duty::Distrust(sequence), out)) {
+            let tables = &mut self.devices[at];
+            if let Some(entry) = tables.take_newest()
+                && take(tables, &entry, index)
+            {
+                duty(at, Duty::VoidOlder(entry.fingerprint), out);
             }
         }
+        for tables in &mut self.devices {
+            let reads = tables.read_ahead();
+            self.under_way.extend(reads.iter().map(Io::id));
+            out.extend(reads);
+        }
     }
 
-    fn take(&mut self, device: &mut DeviceRecovery, segment: u32, entry: &Entry) {
-        self.last_lsn = self.last_lsn.max(entry.lsn);
-        let at = device.index.at();
-        match entry.kind {
-            EntryKind::Extent => {}
-            EntryKind::Tombstone => _ = self.dead[at].insert(entry.fingerprint),
-            EntryKind::Clear => device.ignore_older(),
-            EntryKind::Record { elsewhere } => {
-                let location =
-                    Location::new(device.base + segment, entry.offset, entry.len, false, elsewhere);
-                self.record(at, entry.fingerprint, location);
+    /// The device with the newest entry, once that is known.
+    fn newest(&mut self, mut distrust: impl FnMut(usize, u64)) -> Option<usize> {
+        let mut newest = None;
+        for (at, tables) in self.devices.iter_mut().enumerate() {
+            if tables.device.is_retired() {
+                tables.end();
+            }
+            match tables.front() {
+                Front::Newest(lsn) => newest = newest.max(Some((lsn, at))),
+                Front::Awaited => return None,
+                Front::End => {}
+                Front::Lost(sequence) => {
+                    tables.end();
+                    self.lost += 1;
+                    distrust(at, sequence);
+                }
             }
         }
+        newest.map(|(_, at)| at)
     }
+}
 
-    fn record(&mut self, at: usize, of: Fingerprint, location: Location) {
-        if self.dead[at].contains(&of) {
-            return;
-        }
-        match self.index.get(of) {
-            None => _ = self.index.insert(of, || location),
-            Some(winner) if self.is_on(at, winner) => {}
-            Some(_) => {
-                self.superseded[at].push(of);
-                self.dead[at].insert(of);
-            }
-        }
+/// Takes in an entry; says whether it is a record that lost to something which is not on its device.
+fn take(tables: &mut Tables, entry: &Entry, index: &Index) -> bool {
+    match entry.kind {
+        EntryKind::Extent => {}
+        EntryKind::Tombstone => _ = tables.dead.insert(entry.fingerprint),
+        EntryKind::Clear => tables.end(),
+        EntryKind::Record { elsewhere } => return take_record(tables, entry, elsewhere, index),
     }
+    false
+}
 
-    fn is_on(&self, at: usize, location: Location) -> bool {
-        let end = self.bases.get(at + 1).copied().unwrap_or(u32::MAX);
-        (self.bases[at]..end).contains(&location.segment())
-    }
+fn take_record(tables: &mut Tables, entry: &Entry, elsewhere: bool, index: &Index) -> bool {
+    let of = entry.fingerprint;
+    let Some(life) = tables.life().copied().filter(|_| !tables.dead.contains(&of)) else { return false };
+    let device = &tables.device;
+    let location = Location::new(device.base + life.segment, entry.offset, entry.len, false, elsewhere);
+    let merged = index.merge(of, || device.counts(life.sequence).then_some(location));
+    let is_here = || index.get(of).is_some_and(|winner| device.has(winner));
+    merged == Merged::Outranked && !is_here() && tables.dead.insert(of)
 }

@@ -1,36 +1,40 @@
-//! From devices to an open [`Store`].
+//! From devices to an open [`Store`], in two phases.
 //!
-//! A machine like the store: [`Recovery::start`] and [`Recovery::complete`] push requests into an outbox
-//! until [`Recovery::is_finished`]; then [`Recovery::into_store`].
+//! The first is bounded by what checkpoints hold, whatever the size of the store. A machine like the store:
+//! [`Recovery::start`] and [`Recovery::complete`] push requests into an outbox until [`Recovery::is_finished`]; then
+//! [`Recovery::into_store`].
 //!
 //! ```text
-//! Superblocks → Copies (where the first was bad) → CheckpointHeaders → Checkpoints → Frames (first and
-//!   last block of every segment) → Contents (newest first, all devices merged by lsn) → Closing (what was open is sealed, what is
-//!   torn is voided) → Sync → Checkpoint → CheckpointSync → Finished
+//! Superblocks → Copies (where the first was bad) → CheckpointHeaders → Checkpoints (which one counts: `cut`) → Closing
+//!   (what was open is sealed) → Sync → Checkpoint → CheckpointSync → Finished
 //! ```
-//! The checkpoint at the end makes what was decided here final before anybody relies on it: a crash of the new
-//! run meets the same decisions, whatever has become of what led to them (a contents table that was lost and
-//! whose segment was used again since; a checkpoint of which only one copy had been written).
+//! The checkpoint at its end makes what was decided final before anybody relies on it: a crash of the new run meets the
+//! same decisions, whatever has become of what led to them (a checkpoint of which only one copy had been written).
 //!
-//! Newest first means that the first entry seen of an object decides, whatever follows. What is read is
+//! The second, in the open store, reads the contents tables and [`merge`]s them into the index. What is read is
 //! contents tables, never objects.
 
+mod cut;
 mod device;
 mod merge;
+mod tables;
 
-use crate::disk::checkpoint::{MEMBERS_MAX, Member};
-use crate::disk::segment::EntryKind;
+use crate::disk::checkpoint::{Checkpoint, MEMBERS_MAX};
+use crate::fingerprint::Fingerprint;
 use crate::geometry::{Area, SEGMENTS_MAX};
 use crate::index::Index;
 use crate::log::{Common, DeviceInfo, Log};
 use crate::store::{Checkpointer, Device, Identity};
 use crate::*;
 use bytes::Bytes;
+pub(crate) use cut::choose;
 use device::DeviceRecovery;
-use merge::Merge;
+pub use merge::Progress;
+pub(crate) use merge::{Duty, Merge};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use tables::Tables;
 
 /// A device that is to be part of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,18 +43,12 @@ pub struct DeviceToOpen {
     pub bytes: u64,
 }
 
-/// What recovery found.
+/// What was found before the store opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Objects in the index.
-    pub objects: u64,
-    /// Contents tables that were read.
-    pub segments_read: u64,
-    /// Segments that were written to but neither sealed nor checkpointed; their contents are dropped.
-    pub torn: u64,
-    /// Segments whose contents table was damaged or unreadable; their contents are dropped.
-    pub bad_contents: u64,
-    /// Devices whose contents were dropped: new ones, and those that missed a run of the store.
+    /// Segments with contents, which are still to be merged into the index.
+    pub segments: u64,
+    /// Devices whose contents do not count: new ones, and those that missed a run of the store.
     pub void_devices: u64,
 }
 
@@ -100,8 +98,6 @@ enum Step {
     Copies,
     CheckpointHeaders,
     Checkpoints,
-    Frames,
-    Contents,
     Closing,
     Sync,
     Checkpoint,
@@ -116,10 +112,6 @@ pub struct Recovery {
     step: Step,
     devices: Vec<DeviceRecovery>,
     identity: Option<Identity>,
-    /// The caller's note of the newest checkpoint.
-    note: Bytes,
-    merge: Option<Merge>,
-    report: Report,
     failed: Option<OpenError>,
 }
 
@@ -135,17 +127,7 @@ impl Recovery {
         let devices = devices.iter().zip(0..);
         let devices =
             devices.map(|(device, at)| DeviceRecovery::new(DeviceIndex(at), device.bytes, depth)).collect();
-        let (identity, merge, failed) = (None, None, None);
-        Ok(Self {
-            config,
-            step: Step::Superblocks,
-            devices,
-            identity,
-            note: Bytes::new(),
-            merge,
-            report: Report::default(),
-            failed,
-        })
+        Ok(Self { config, step: Step::Superblocks, devices, identity: None, failed: None })
     }
 
     /// Asks for the first reads.
@@ -177,9 +159,6 @@ impl Recovery {
     /// Goes from step to step as long as nothing has to be waited for.
     fn proceed(&mut self, out: &mut Outbox) {
         while self.step != Step::Finished {
-            if self.step == Step::Contents {
-                self.merge_what_is_there();
-            }
             for device in &mut self.devices {
                 device.issue(out);
             }
@@ -209,21 +188,8 @@ impl Recovery {
                 Step::Checkpoints
             }
             Step::Checkpoints => {
-                self.identity = Some(self.identify_store()?);
-                self.each(|device| device.queue_frames());
-                Step::Frames
-            }
-            Step::Frames => {
-                self.each(|device| device.sort_segments());
-                let devices = self.devices.iter();
-                let owed = devices.map(|device| (device.base, device.owed())).collect();
-                self.merge = Some(Merge::new(owed, self.last_lsn()));
-                Step::Contents
-            }
-            Step::Contents => {
-                if let Some(merge) = &mut self.merge {
-                    merge.limit_owed(&mut self.devices);
-                }
+                self.choose_checkpoint()?;
+                self.identity = Some(self.identify_store());
                 self.each(|device| device.queue_closing());
                 Step::Closing
             }
@@ -244,10 +210,11 @@ impl Recovery {
     }
 
     fn queue_checkpoint(&mut self) {
-        let (Some(identity), Some(merge)) = (&self.identity, &self.merge) else { return };
-        let number = self.number();
-        let note = &self.note;
-        self.devices.iter_mut().for_each(|device| device.queue_checkpoint(identity, number, merge, note));
+        let Some(identity) = &self.identity else { return };
+        let (number, last_lsn, note) = (self.number(), self.last_lsn(), self.note());
+        for device in &mut self.devices {
+            device.queue_checkpoint(identity, number, last_lsn, &note);
+        }
     }
 
     fn each(&mut self, act: impl FnMut(&mut DeviceRecovery)) {
@@ -272,49 +239,35 @@ impl Recovery {
         Ok(())
     }
 
-    /// Which store and run this is, and whose contents count: those of the members that took part in every
-    /// run since they joined.
-    fn identify_store(&mut self) -> Result<Identity, OpenError> {
-        let checkpoints = self.devices.iter().filter_map(|device| Some((device, device.checkpoint()?)));
-        let newest = checkpoints.max_by_key(|(_, checkpoint)| (checkpoint.generation, checkpoint.number));
-        let Some((_, newest)) = newest else { return Ok(self.first_identity()) };
-        let (store_id, hash_seed, last) = (newest.store_id, newest.hash_seed, newest.generation);
-        let known = newest.members.clone();
-        self.note = newest.note.clone();
-        let generation = last + 1;
-        let mut members = Vec::new();
-        for device in &mut self.devices {
-            let checkpoint = device.checkpoint();
-            if checkpoint.is_some_and(|checkpoint| checkpoint.store_id != store_id) {
-                return Err(OpenError::OtherStore(device.index));
-            }
-            let own = checkpoint.map_or(0, |checkpoint| checkpoint.generation);
-            let joined = known.iter().find(|member| member.device == device.id()).map(|member| member.joined);
-            let joined = joined.filter(|&joined| own >= joined && own > 0).unwrap_or(generation);
-            if joined == generation {
-                device.void = true;
-                self.report.void_devices += 1;
-            }
-            members.push(Member { device: device.id(), joined });
+    /// Which checkpoint of the store counts. A device that has another one has no contents.
+    fn choose_checkpoint(&mut self) -> Result<(), OpenError> {
+        let found: Vec<Vec<_>> = self.devices.iter().map(|device| device.checkpoints().collect()).collect();
+        let Some(chosen) = choose(&found) else { return Ok(()) };
+        for (device, chosen) in self.devices.iter_mut().zip(chosen) {
+            device.choose(chosen);
         }
-        Ok(Identity { store_id, hash_seed, generation, members })
+        let store_id = self.newest().map(|checkpoint| checkpoint.store_id);
+        let is_other = |device: &&DeviceRecovery| {
+            device.checkpoints().next().is_some_and(|found| Some(found.store_id) != store_id)
+        };
+        self.devices.iter().find(is_other).map_or(Ok(()), |other| Err(OpenError::OtherStore(other.index)))
     }
 
-    /// Nobody has a checkpoint: a first run.
-    fn first_identity(&mut self) -> Identity {
-        self.each(|device| device.void = true);
-        self.report.void_devices = self.devices.len() as u64;
-        let superblocks = self.devices.iter().filter_map(|device| device.superblock);
-        let first = superblocks.min_by_key(|superblock| superblock.device_id);
-        let (store_id, hash_seed) = first.map_or((0, 0), |first| (first.store_id, first.hash_seed));
-        let members = self.devices.iter().map(|device| Member { device: device.id(), joined: 1 }).collect();
-        Identity { store_id, hash_seed, generation: 1, members }
+    /// The checkpoint that counts, on one of the devices that have it.
+    fn newest(&self) -> Option<&Checkpoint> {
+        self.devices.iter().find_map(DeviceRecovery::checkpoint)
     }
 
-    fn merge_what_is_there(&mut self) {
-        if let Some(merge) = &mut self.merge {
-            merge.run(&mut self.devices);
-        }
+    /// Which store this is, and which run of it; without a checkpoint the first one.
+    fn identify_store(&self) -> Identity {
+        let members = self.devices.iter().map(DeviceRecovery::id).collect();
+        let generation = self.all().map(|checkpoint| checkpoint.generation).max().unwrap_or(0) + 1;
+        let first = self.devices.iter().filter_map(|device| device.superblock);
+        let first = first.min_by_key(|superblock| superblock.device_id);
+        let known = self.newest().map(|checkpoint| (checkpoint.store_id, checkpoint.hash_seed));
+        let known = known.or(first.map(|superblock| (superblock.store_id, superblock.hash_seed)));
+        let (store_id, hash_seed) = known.unwrap_or_default();
+        Identity { store_id, hash_seed, generation, members }
     }
 
     /// The open store, or why not.
@@ -322,36 +275,41 @@ impl Recovery {
         if let Some(why) = self.failed {
             return Err(why);
         }
-        let (Step::Finished, Some(identity), Some(merge)) =
-            (self.step, self.identity.take(), self.merge.take())
-        else {
+        let (Step::Finished, Some(identity)) = (self.step, self.identity.take()) else {
             return Err(OpenError::NotFinished);
         };
-        for device in &self.devices {
-            device.add_to(&mut self.report);
-        }
-        self.report.objects = merge.index.size().0;
-        let number = self.number();
-        let common = Common::new(self.config, merge.index, merge.last_lsn);
+        let (number, last_lsn, note) = (self.number(), self.last_lsn(), self.note());
+        let void_devices = self.devices.iter().filter(|device| device.checkpoint().is_none()).count() as u64;
+        let common = Common::new(self.config, Index::merging(), last_lsn);
         let areas: Vec<Area> = self.devices.iter().map(|device| device.next_area().other()).collect();
-        let mut opened = Vec::new();
-        for (device, superseded) in self.devices.into_iter().zip(merge.superseded) {
-            let opened_device = device.open(&common).ok_or(OpenError::NotFinished)?;
-            // Nothing is open yet, so these wait for the first segment; no request is made.
-            superseded.into_iter().for_each(|of| opened_device.log.lock().owe_tombstone(of));
-            opened.push(opened_device);
+        let opened = self.devices.into_iter().map(|device| device.open(&common));
+        let opened: Vec<(Device, Tables)> = opened.collect::<Option<_>>().ok_or(OpenError::NotFinished)?;
+        let (devices, tables) = opened.into_iter().unzip();
+        let merge = Merge::new(tables);
+        if merge.is_over() {
+            common.index.end_merging();
         }
-        Ok((Store::new(common, identity, opened, Checkpointer::new(number, areas), self.note), self.report))
+        let report = Report { segments: merge.progress().segments, void_devices };
+        let checkpointer = Checkpointer::new(number, areas);
+        Ok((Store::new(common, identity, devices, checkpointer, note, merge), report))
     }
 
     /// Number of the checkpoint that recovery takes.
     fn number(&self) -> u64 {
-        let numbers = self.devices.iter().filter_map(|device| Some(device.checkpoint()?.number));
-        numbers.max().unwrap_or(0) + 1
+        self.all().map(|checkpoint| checkpoint.number).max().unwrap_or(0) + 1
+    }
+
+    /// The caller's note of the checkpoint that counts.
+    fn note(&self) -> Bytes {
+        self.newest().map_or_else(Bytes::new, |checkpoint| checkpoint.note.clone())
     }
 
     fn last_lsn(&self) -> Lsn {
-        let checkpoints = self.devices.iter().filter_map(|device| device.checkpoint());
-        checkpoints.map(|checkpoint| Lsn(checkpoint.last_lsn)).fold(Lsn(0), Lsn::max)
+        Lsn(self.all().map(|checkpoint| checkpoint.last_lsn).max().unwrap_or(0))
+    }
+
+    /// All checkpoints that were found, whether they count or not.
+    fn all(&self) -> impl Iterator<Item = &Checkpoint> {
+        self.devices.iter().flat_map(DeviceRecovery::checkpoints)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Checked at every step: a lookup gives the newest version or nothing; what was removed or replaced never
 //! appears; no wrong byte; bytes under a lease never change. Checked after every crash: an object is what it
-//! was at some moment since the last completed checkpoint, and nothing that this checkpoint covers is lost.
+//! was at some moment since the last completed checkpoint, and nothing that this checkpoint covers is lost. Half of the
+//! starts go on with operations, crashes and stops while contents tables are being merged.
 //!
 //! What may go wrong is written down in [`world`]. A failing seed prints the command that replays it;
 //! `TIDEGATE_SEED` picks one seed, `TIDEGATE_SEEDS` how many of each theme are run.
@@ -69,6 +70,9 @@ struct Sim {
     /// Number of the checkpoint under way and when it began.
     begun: (u64, u64),
     durable: u64,
+    /// Whether contents tables are still being merged, and what must be there once they are.
+    merging: bool,
+    expected: Vec<u64>,
     sums: Sums,
 }
 
@@ -125,6 +129,8 @@ impl Sim {
             now: 1000,
             begun: (0, 0),
             durable: 0,
+            merging: false,
+            expected: Vec::new(),
             sums: Sums::default(),
         }
     }
@@ -139,6 +145,7 @@ impl Sim {
         }
         self.expect_no_false_alarm();
         self.crash();
+        self.finish_merge();
     }
 
     fn step(&mut self) {
@@ -177,6 +184,7 @@ impl Sim {
         self.store.tick(self.now, &mut out);
         self.perform(out);
         self.note_checkpoints();
+        self.note_merged();
     }
 
     /// A device that does not answer is reported, as the driver does.
@@ -204,6 +212,7 @@ impl Sim {
             self.store.complete(id, result, &mut out);
             self.perform(out);
             self.note_checkpoints();
+            self.note_merged();
         }
     }
 

@@ -139,6 +139,7 @@ fn inspect_sees_what_was_stored() {
     for seed in 0..20 {
         let mut sim = Sim::new(seed, Faults::default());
         sim.run(300);
+        sim.finish_merge();
         sim.stop();
         let intact = keys_on(&sim);
         for key in 0..KEYS {
@@ -155,7 +156,8 @@ fn keys_on(sim: &Sim) -> std::collections::HashSet<Vec<u8>> {
     let open = |(on, disk): (usize, &disk::Disk)| {
         inspect::open(disk.bytes(), &mut |at, len| read_of(on, at, len)).unwrap()
     };
-    let devices: Vec<_> = disks.map(open).collect();
+    let mut devices: Vec<_> = disks.map(open).collect();
+    inspect::agree(&mut devices);
     let mut newest = inspect::Newest::default();
     for (on, device) in devices.iter().enumerate() {
         let mut read = |at, len| read_of(on, at, len);

@@ -1,4 +1,4 @@
-//! The naive twin: what was stored under each key since the last start, and when.
+//! The naive twin: what each key may have been at the last start, what was stored under it since, and when.
 
 use super::Sim;
 use crate::testing;
@@ -30,34 +30,67 @@ impl Version {
     }
 }
 
-/// All values of a key since the last start, with the moment of each. The first one was found at the start.
+/// A key since the last start.
 #[derive(Debug, Clone)]
-struct History(Vec<(u64, Option<Version>)>);
+struct History {
+    /// What it may have been then. Once one of these was seen, it is the only one.
+    base: Vec<Option<Version>>,
+    /// What it was made to be, with the moment of each.
+    values: Vec<(u64, Option<Version>)>,
+}
+
+impl History {
+    fn of(base: Vec<Option<Version>>) -> Self {
+        Self { base, values: Vec::new() }
+    }
+}
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Twin(HashMap<u64, History>);
 
 impl Twin {
-    /// What the key holds now.
-    pub(super) fn now(&self, key: u64) -> Option<Version> {
-        self.0.get(&key).and_then(|history| history.0.last()).and_then(|(_, version)| *version)
+    fn history(&mut self, key: u64) -> &mut History {
+        self.0.entry(key).or_insert_with(|| History::of(vec![None]))
+    }
+
+    /// What the key may be found to hold now.
+    pub(super) fn now(&self, key: u64) -> Vec<Option<Version>> {
+        let Some(History { base, values }) = self.0.get(&key) else { return vec![None] };
+        values.last().map_or_else(|| base.clone(), |(_, version)| vec![*version])
+    }
+
+    /// Whether nothing was done to it since the start.
+    pub(super) fn is_untouched(&self, key: u64) -> bool {
+        self.0.get(&key).is_none_or(|history| history.values.is_empty())
     }
 
     /// Values that a crash may bring back if everything up to `moment` is durable.
     pub(super) fn since(&self, key: u64, moment: u64) -> Vec<Option<Version>> {
-        let Some(History(values)) = self.0.get(&key) else { return vec![None] };
-        let covered = values.iter().rposition(|(at, _)| *at <= moment).unwrap_or(0);
-        values[covered..].iter().map(|(_, version)| *version).collect()
+        let Some(History { base, values }) = self.0.get(&key) else { return vec![None] };
+        let covered = values.iter().rposition(|(at, _)| *at <= moment);
+        let values = values[covered.unwrap_or(0)..].iter().map(|(_, version)| *version);
+        if covered.is_some() { values.collect() } else { base.iter().copied().chain(values).collect() }
     }
 
     pub(super) fn note(&mut self, key: u64, moment: u64, version: Option<Version>) {
-        self.0.entry(key).or_insert_with(|| History(vec![(0, None)])).0.push((moment, version));
+        self.history(key).values.push((moment, version));
     }
 
-    /// What was found at a start, from which on everything counts anew.
-    pub(super) fn found_at_start(&mut self, key: u64, found: Option<Version>) {
-        self.0.insert(key, History(vec![(0, found)]));
+    /// A start after a crash; everything up to `moment` was durable.
+    pub(super) fn start(&mut self, moment: u64) {
+        let keys: Vec<u64> = self.0.keys().copied().collect();
+        for key in keys {
+            let base = self.since(key, moment);
+            self.0.insert(key, History::of(base));
+        }
+    }
+
+    /// The key holds this. (That it is not found proves nothing: damage may be for this run only.)
+    pub(super) fn saw(&mut self, key: u64, version: Version) {
+        if self.is_untouched(key) {
+            self.history(key).base = vec![Some(version)];
+        }
     }
 }
 

@@ -112,17 +112,17 @@ impl Shared {
     }
 
     fn contents(&self, device: &Device, number: u64, covered: Covered, note: Bytes) -> Checkpoint {
-        let Covered { sequences, sealed, last_lsn, owed, open } = covered;
+        let Covered { next_sequence, sealed, last_lsn, owed, open } = covered;
         let healthy =
             |id| self.devices.iter().any(|device| device.info.id == id && !device.info.is_retired());
-        let members = self.identity.members.iter().filter(|member| healthy(member.device));
+        let members = self.identity.members.iter().filter(|&&member| healthy(member));
         Checkpoint {
             device: device.info.id,
             store_id: self.identity.store_id,
             hash_seed: self.identity.hash_seed,
             number,
             generation: self.identity.generation,
-            sequences,
+            next_sequence,
             sealed,
             last_lsn,
             members: members.copied().collect(),

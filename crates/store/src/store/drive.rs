@@ -18,6 +18,11 @@ impl Store {
         let Some(device) = shared.device(id.device()) else { return };
         let failed = result.is_err();
         let for_body = shared.awaited_by_body(id).then(|| result.clone());
+        let read = match &result {
+            Ok(IoDone::Read(bytes)) => Some(Some(bytes.clone())),
+            Ok(IoDone::Written | IoDone::Synced) => None,
+            Err(_) => Some(None),
+        };
         let outcome = device.log.lock().complete(id, result, out);
         if let Err(failure) = outcome {
             shared.count_error(device, failure);
@@ -27,6 +32,9 @@ impl Store {
         }
         shared.carry_bodies(device, out);
         shared.checkpoint_complete(id, failed, out);
+        if let Some(bytes) = read {
+            shared.merge_complete(id, bytes.as_ref(), out);
+        }
     }
 
     /// The driver asks a device to move so many bytes, for whatever purpose. Where others have less to do, they are given
@@ -57,7 +65,8 @@ impl Store {
         self.shared.device(device).is_none_or(|device| device.info.is_retired())
     }
 
-    /// Does what is due: checkpoints, reclaim, scrubbing. To be called a few times a second at least.
+    /// Does what is due: checkpoints, reclaim, scrubbing, after a start the merging of contents tables. To be called a
+    /// few times a second at least.
     pub fn tick(&self, now: Millis, out: &mut Outbox) {
         let shared = &self.shared;
         let before = shared.common.now.swap(now, Relaxed);
@@ -71,9 +80,11 @@ impl Store {
         shared.abandon_moves(out);
         shared.checkpoint_if_due(now, out);
         shared.scrub_tick(now, out);
+        shared.merge_on(out);
     }
 
-    /// Begins a clean stop: nothing is stored any more, everything stored is flushed and checkpointed.
+    /// Begins a clean stop: nothing is stored any more, everything stored is flushed and checkpointed. A start that
+    /// was not complete stays so; the next one goes through the contents tables again.
     /// Goes on with `complete` and `tick` until [`Store::idle`].
     pub fn shutdown(&self, out: &mut Outbox) {
         self.shared.closed.store(true, Relaxed);
@@ -86,6 +97,7 @@ impl Store {
         self.shared.closed.load(Relaxed)
             && self.shared.checkpoint.lock().is_idle()
             && self.shared.scrub.is_idle()
+            && self.shared.merge.lock().is_quiet()
             && self
                 .shared
                 .devices

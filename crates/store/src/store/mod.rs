@@ -11,6 +11,7 @@
 mod bodies;
 mod checkpoint;
 mod drive;
+mod merge;
 mod note;
 mod read;
 mod reservation;
@@ -20,8 +21,8 @@ mod write;
 pub use reservation::{Reservation, WrittenExtent};
 pub use write::{Expected, Terms};
 
-use crate::disk::checkpoint::Member;
 use crate::log::{Common, DeviceInfo, Log};
+use crate::recovery::Merge;
 use crate::*;
 pub(crate) use checkpoint::Checkpointer;
 use parking_lot::Mutex;
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     scrub: scrub::Scrubber,
     /// Bodies that are being carried forward.
     moves: Mutex<Vec<bodies::Move>>,
+    merge: Mutex<Merge>,
     closed: AtomicBool,
 }
 
@@ -54,7 +56,7 @@ pub(crate) struct Identity {
     pub(crate) store_id: u128,
     pub(crate) hash_seed: u64,
     pub(crate) generation: u64,
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<DeviceId>,
 }
 
 /// A device and its log.
@@ -90,16 +92,17 @@ pub enum At {
 }
 
 impl Store {
-    /// What recovery put together.
+    /// What recovery put together; its contents tables are merged while it is in use.
     pub(crate) fn new(
         common: Arc<Common>,
         identity: Identity,
         devices: Vec<Device>,
         checkpointer: Checkpointer,
         note: bytes::Bytes,
+        merge: Merge,
     ) -> Self {
         let devices = devices.into_boxed_slice();
-        let checkpoint = Mutex::new(checkpointer);
+        let (checkpoint, merge) = (Mutex::new(checkpointer), Mutex::new(merge));
         let scrub = scrub::Scrubber::new(common.config.scrub, devices.len());
         Self {
             shared: Arc::new(Shared {
@@ -110,6 +113,7 @@ impl Store {
                 note: Mutex::new(note),
                 scrub,
                 moves: Mutex::new(Vec::new()),
+                merge,
                 closed: AtomicBool::new(false),
             }),
         }

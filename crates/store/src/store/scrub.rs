@@ -55,6 +55,9 @@ impl Store {
 impl Shared {
     /// Lets the scrubber go on.
     pub(super) fn scrub_tick(&self, now: Millis, out: &mut Outbox) {
+        if self.common.index.is_merging() {
+            return; // What counts is known only when the index is whole.
+        }
         let mut scrub = self.scrub.machine.lock();
         scrub.advance(now);
         let from = scrub.reads_from().and_then(|device| self.device(device));
@@ -286,7 +289,8 @@ impl Culprit {
 
 /// A segment's contents tables and trailer.
 fn contents_place(device: &Device, segment: u32, sealed: Sealed) -> Place {
-    let Sealed { sequence, contents_offset: offset, .. } = sealed;
+    let Sealed { sequence, table, .. } = sealed;
+    let [offset, _] = table.copies(&device.info.geometry);
     let len = device.info.geometry.segment_bytes() - offset;
     Place { device: device.info.index, segment, sequence, offset, len }
 }

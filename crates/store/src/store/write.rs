@@ -142,6 +142,7 @@ impl Store {
     /// the next checkpoint.
     pub fn remove(&self, hash: KeyHash, out: &mut Outbox) -> bool {
         let of = Fingerprint::from(hash);
+        self.shared.void_unmerged(of, None, out);
         while let Some(location) = self.shared.common.index.get(of) {
             let Some(device) = self.shared.device_of(location) else { return false };
             // The log's lock first: nothing may enter that log between index and tombstone.
@@ -156,11 +157,11 @@ impl Store {
 
     /// Removes all objects, as [`Store::remove`] does for one.
     pub fn clear(&self, out: &mut Outbox) {
+        self.shared.end_merge();
         let devices = self.shared.devices.iter().filter(|device| !device.info.is_retired());
         for device in devices {
             let mut log = device.log.lock();
-            let segments = device.info.base..=device.info.base + device.info.geometry.segments();
-            self.shared.common.index.sweep(|location| segments.contains(&location.segment()));
+            self.shared.common.index.sweep(|location| device.info.has(location));
             log.mark(EntryKind::Clear, None, out);
         }
     }
@@ -196,11 +197,11 @@ impl Shared {
         };
         let device = self.home(of).ok_or(Declined::DeviceRetired)?;
         let (place, replaced) = device.log.lock().append(of, record, flags, source, is_expected, out)?;
-        let other =
-            replaced.and_then(|old| self.device_of(old)).filter(|other| other.info.index != place.device);
-        if let Some(other) = other.filter(|other| !other.info.is_retired()) {
-            other.log.lock().mark(EntryKind::Tombstone, Some(of), out);
+        let other = replaced.and_then(|old| self.device_of(old));
+        if let Some(other) = other.filter(|other| other.info.index != place.device) {
+            other.log.lock().void_older(of, out);
         }
+        self.void_unmerged(of, Some(place.device), out);
         Ok(place)
     }
 
