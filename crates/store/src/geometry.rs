@@ -91,10 +91,10 @@ impl Geometry {
         geometry.filter(Self::checkpoint_holds_lives).ok_or(GeometryError::TooManySegments(segments))
     }
 
-    /// Whether the lives of all segments take at most half of what a checkpoint has behind its header.
+    /// Whether the lives of all segments take at most three quarters of what a checkpoint has behind its header.
     fn checkpoint_holds_lives(&self) -> bool {
         let lives = u64::from(self.segments) * u64::from(LIFE_BYTES);
-        lives <= u64::from((self.checkpoint_bytes() - BLOCK_BYTES) / 2)
+        lives <= u64::from(self.checkpoint_bytes() - BLOCK_BYTES) / 4 * 3
     }
 
     /// Divides `device_bytes` into segments of the default size; smaller ones where the device is so small that a
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(Geometry::new(1 << 30, 12345), Err(GeometryError::SegmentSize(12345)));
         assert!(matches!(Geometry::new(4 << 16, 1 << 16), Err(GeometryError::TooSmall { .. })));
         assert_eq!(Geometry::new(5 << 16, 1 << 16).unwrap().segments(), 4);
-        assert!(matches!(Geometry::new(100 << 16, 1 << 16), Err(GeometryError::TooManySegments(99))));
+        assert!(matches!(Geometry::new(130 << 16, 1 << 16), Err(GeometryError::TooManySegments(129))));
         assert!(matches!(Geometry::new(1 << 60, 1 << 16), Err(GeometryError::TooManySegments(_))));
         assert!(matches!(Geometry::for_size(1000), Err(GeometryError::TooSmall { .. })));
     }

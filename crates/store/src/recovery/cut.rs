@@ -52,6 +52,9 @@ mod tests {
     /// A device: for each of its checkpoints generation and number, and the members.
     type Held<'a> = Vec<((u64, u64), &'a [u128])>;
 
+    /// What happened, the devices, what counts on each.
+    type Case<'a> = (&'a str, Vec<Held<'a>>, Vec<Option<u64>>);
+
     /// What counts, as numbers of checkpoints. Devices are numbered from 1.
     fn chosen(devices: &[Held<'_>]) -> Vec<Option<u64>> {
         let devices: Vec<Vec<Checkpoint>> = devices
@@ -68,7 +71,7 @@ mod tests {
     fn the_newest_that_all_have_counts() {
         let (both, one, three): (&[u128], &[u128], &[u128]) = (&[1, 2], &[1], &[1, 2, 3]);
         let (old, new) = (((1, 7), both), ((1, 8), both));
-        let cases: [(&str, Vec<Held<'_>>, Vec<Option<u64>>); 10] = [
+        let cases: [Case<'_>; 10] = [
             ("nobody has one", vec![vec![], vec![]], vec![None, None]),
             ("complete", vec![vec![old, new], vec![new, old]], vec![Some(8), Some(8)]),
             ("caught on its way", vec![vec![old, new], vec![old]], vec![Some(7), Some(7)]),

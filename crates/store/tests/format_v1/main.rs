@@ -69,7 +69,7 @@ fn the_store_finds_what_is_listed() {
     let store = make::open(&mut devices);
     let listed = listed();
     assert_eq!(store.stats().objects, listed.len() as u64);
-    assert_eq!(store.note(), &make::NOTE[..]);
+    assert_eq!(store.note(), make::NOTE);
     assert!(store.lookup(make::hash(make::REMOVED)).is_none());
     let found = listed.keys().map(|key| {
         let text = std::str::from_utf8(key).unwrap();
