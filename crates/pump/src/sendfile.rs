@@ -52,9 +52,12 @@ mod tests {
 
     const BODY_BYTES: u64 = 16 << 20;
 
+    /// A connection that holds far less than the body on its way.
     fn connected() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        socket2::SockRef::from(&listener).set_recv_buffer_size(64 << 10).unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket2::SockRef::from(&near).set_send_buffer_size(64 << 10).unwrap();
         near.set_nonblocking(true).unwrap();
         (near, listener.accept().unwrap().0)
     }
@@ -66,7 +69,10 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 100]).unwrap();
         file.set_len(100 + BODY_BYTES).unwrap();
+        // Reads from when the sender has met a full socket.
+        let (full, was_full) = std::sync::mpsc::channel();
         let reader = std::thread::spawn(move || {
+            was_full.recv().unwrap();
             let mut body = vec![1; BODY_BYTES as usize];
             far.read_exact(&mut body).map(|()| body.iter().all(|byte| *byte == 0))
         });
@@ -80,6 +86,8 @@ mod tests {
             let watch = timers.watch();
             let note = async |left: Range<u64>| {
                 asked.push(left);
+                // Whoever reads already has stopped listening.
+                let _ = full.send(());
                 Ok(())
             };
             sendfile(&file, 100, BODY_BYTES, &socket, &watch, Duration::from_secs(30), note).await.unwrap();
