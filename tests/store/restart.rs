@@ -239,3 +239,20 @@ fn killed_under_load_and_still_right() {
         "what was torn was not noticed at recovery"
     );
 }
+
+/// Whoever restarts a process that was killed does not wait until the kernel has cleaned up behind it.
+#[test]
+fn a_store_that_is_just_being_let_go_is_waited_for() {
+    let origin = sized_origin();
+    let mut tidegate = Tidegate::reverse(&origin).store("64MiB").start();
+    tidegate.stop();
+    let held = std::fs::File::open(tidegate.store_path()).unwrap();
+    held.lock().unwrap();
+    let letting_go = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(held);
+    });
+    tidegate.restart();
+    assert!(letting_go.is_finished());
+    get_all(&tidegate, &targets(3, 700));
+}

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
@@ -15,7 +15,7 @@ use store::{
 };
 use sys::aligned::{AlignedBuffer, Reader};
 use sys::budget::BufferBudget;
-use sys::device::{Device, Direct, create_preallocated};
+use sys::device::{Device, Direct, OpenError, create_preallocated};
 use sys::operation::Operation;
 use sys::queue::{Completion, Queue, Token};
 
@@ -45,7 +45,7 @@ pub enum OpenFailed {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: sys::device::OpenError,
+        source: OpenError,
     },
     /// It failed while it was read or written.
     #[error("{path}: {source}", path = .path.display())]
@@ -111,7 +111,7 @@ pub fn open(settings: &StoreSettings, uring: bool) -> Result<Opened, OpenFailed>
         }
     }
     let open = |path: &PathBuf| {
-        Device::open(path, true).map_err(|source| OpenFailed::Open { path: path.clone(), source })
+        open_patiently(path).map_err(|source| OpenFailed::Open { path: path.clone(), source })
     };
     let paths: Vec<PathBuf> = settings.devices.iter().map(|spec| spec.path.clone()).collect();
     let devices = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -119,6 +119,27 @@ pub fn open(settings: &StoreSettings, uring: bool) -> Result<Opened, OpenFailed>
         require_store(device, path)?;
     }
     recover(settings, devices, &paths, uring)
+}
+
+/// How long the process before us may take to let go of a device. One that was killed holds it until the kernel has
+/// ended the last of its requests, and whoever restarts it does not wait for that.
+const HANDOVER: Duration = Duration::from_secs(5);
+
+/// Opens a device, and waits for a moment for another process to let it go.
+fn open_patiently(path: &Path) -> Result<Device, OpenError> {
+    let begun = Instant::now();
+    let mut told = false;
+    loop {
+        match Device::open(path, true) {
+            Err(OpenError::InUse) if begun.elapsed() < HANDOVER => {
+                if !std::mem::replace(&mut told, true) {
+                    tracing::info!(path = %path.display(), "in use by another process; waiting for it to end");
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Makes a device or file a store.
