@@ -337,10 +337,14 @@ fn what_is_damaged_behind_a_kill_is_never_served() {
     let objects = [targets(100, 3000), targets(40, 60_000), targets(8, 3_000_000)].concat();
     let toml = "[store]\ncheckpoint = \"100ms\"\nscrub = \"off\"";
     let mut tidegate = Tidegate::reverse(&origin).memory("1MiB").store("64MiB").toml(toml).start();
-    get_all(&tidegate, &objects);
-    let admin = Admin(tidegate.admin_address());
     let stored = |tidegate: &Tidegate| tidegate.metrics().sum("tidegate_store_objects") >= 140.0;
-    eventually("most is stored", || (stored(&tidegate) && admin.checkpoints().unwrap() > 1).then_some(()));
+    eventually("most is stored", || {
+        // A device that is behind declines some: they are asked for again.
+        get_all(&tidegate, &objects);
+        stored(&tidegate).then_some(())
+    });
+    // Long enough for a checkpoint every 100 ms to cover it, also on a busy machine; a quiet store takes no more of them.
+    thread::sleep(Duration::from_millis(1500));
     tidegate.kill();
     let mut noise = Noise::new(815);
     for at in (SEGMENT..64 << 20).step_by(8192) {
