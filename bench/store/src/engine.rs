@@ -44,7 +44,12 @@ impl Engine {
         let opened = open(&settings.store, true)?;
         let disks = Arc::new(opened.disks);
         let keeper = keep::start(Arc::clone(&disks))?;
-        Ok(Self { disks, keeper, found: opened.report.objects })
+        // The index is filled while the store serves already; what is measured begins with all of it.
+        while disks.store.recovering().is_some() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let found = disks.store.stats().objects;
+        Ok(Self { disks, keeper, found })
     }
 
     /// The store.
