@@ -85,7 +85,8 @@ enum State {
     /// The stream stays for those who still follow: every piece of it can be read.
     Done(Option<Response>, Option<Stream>),
     Released(&'static str),
-    Failed(&'static str),
+    /// The stream stays for those who have not sent all of what came.
+    Failed(&'static str, Option<Stream>),
 }
 
 /// What is to be stored when the body has come.
@@ -133,7 +134,7 @@ impl Fill {
                 self.asked == *asked || stream.brings(range)
             }
             (State::Waiting(stream) | State::Splicing(stream), Asked::Whole) => stream.is_whole(),
-            (State::Done(..) | State::Released(_) | State::Failed(_), asked) => self.asked == *asked,
+            (State::Done(..) | State::Released(_) | State::Failed(..), asked) => self.asked == *asked,
         }
     }
 
@@ -175,7 +176,7 @@ impl Fill {
             }
             State::Done(response, _) => Decision::Done(response.clone()),
             State::Released(why) => Decision::Released(why),
-            State::Failed(why) => Decision::Failed(why),
+            State::Failed(why, _) => Decision::Failed(why),
         })
     }
 }
@@ -303,7 +304,18 @@ impl Owner {
 
     /// → Failed.
     pub fn fail(self, why: &'static str) {
-        self.turn(State::Failed(why));
+        self.break_off(why);
+    }
+
+    fn break_off(&self, why: &'static str) {
+        let mut state = self.fill.state.lock();
+        let stream = match std::mem::replace(&mut *state, State::Ready) {
+            State::Waiting(stream) | State::Splicing(stream) => Some(stream),
+            _ => None,
+        };
+        *state = State::Failed(why, stream);
+        drop(state);
+        self.fill.changed.notify_waiters();
     }
 
     fn turn(&self, next: State) {
@@ -321,11 +333,10 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        let mut state = self.fill.state.lock();
-        if matches!(*state, State::Ready | State::Waiting(_) | State::Splicing(_)) {
-            *state = State::Failed("owner-gone");
-            drop(state);
-            self.fill.changed.notify_waiters();
+        let is_under_way =
+            matches!(*self.fill.state.lock(), State::Ready | State::Waiting(_) | State::Splicing(_));
+        if is_under_way {
+            self.break_off("owner-gone");
         }
     }
 }
@@ -361,7 +372,12 @@ impl Follower {
             State::Waiting(stream) | State::Splicing(stream) | State::Done(_, Some(stream)) => {
                 stream.at(self.offset)
             }
-            State::Failed(why) | State::Released(why) => At::Broken(why),
+            // What came goes out first.
+            State::Failed(why, Some(stream)) => match stream.at(self.offset) {
+                At::NotYet => At::Broken(why),
+                at => at,
+            },
+            State::Failed(why, None) | State::Released(why) => At::Broken(why),
             State::Ready | State::Done(_, None) => At::Broken("not-a-stream"),
         }
     }
