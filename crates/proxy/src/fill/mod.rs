@@ -89,6 +89,17 @@ enum State {
     Failed(&'static str, Option<Stream>),
 }
 
+impl State {
+    /// What there is to follow, also when no more will come.
+    fn stream(&self) -> Option<&Stream> {
+        match self {
+            Self::Waiting(stream) | Self::Splicing(stream) => Some(stream),
+            Self::Done(_, stream) | Self::Failed(_, stream) => stream.as_ref(),
+            Self::Ready | Self::Released(_) => None,
+        }
+    }
+}
+
 /// What is to be stored when the body has come.
 pub struct Promised {
     /// The response head.
@@ -287,14 +298,7 @@ impl Owner {
 
     /// → Done. `response` where it can be had at once; otherwise a lookup finds it.
     pub fn done(self, response: Option<Response>) {
-        let mut state = self.fill.state.lock();
-        let stream = match std::mem::replace(&mut *state, State::Ready) {
-            State::Waiting(stream) | State::Splicing(stream) => Some(stream),
-            _ => None,
-        };
-        *state = State::Done(response, stream);
-        drop(state);
-        self.fill.changed.notify_waiters();
+        self.end(|stream| State::Done(response, stream));
     }
 
     /// Ready → Released.
@@ -304,16 +308,17 @@ impl Owner {
 
     /// → Failed.
     pub fn fail(self, why: &'static str) {
-        self.break_off(why);
+        self.end(|stream| State::Failed(why, stream));
     }
 
-    fn break_off(&self, why: &'static str) {
+    /// The last state, with the stream for those who have not sent all of it.
+    fn end(&self, last: impl FnOnce(Option<Stream>) -> State) {
         let mut state = self.fill.state.lock();
         let stream = match std::mem::replace(&mut *state, State::Ready) {
             State::Waiting(stream) | State::Splicing(stream) => Some(stream),
             _ => None,
         };
-        *state = State::Failed(why, stream);
+        *state = last(stream);
         drop(state);
         self.fill.changed.notify_waiters();
     }
@@ -336,7 +341,7 @@ impl Drop for Owner {
         let is_under_way =
             matches!(*self.fill.state.lock(), State::Ready | State::Waiting(_) | State::Splicing(_));
         if is_under_way {
-            self.break_off("owner-gone");
+            self.end(|stream| State::Failed("owner-gone", stream));
         }
     }
 }
@@ -368,17 +373,12 @@ impl Follower {
     /// What is there at this follower's offset.
     #[must_use]
     pub fn at(&self) -> At {
-        match &*self.fill.state.lock() {
-            State::Waiting(stream) | State::Splicing(stream) | State::Done(_, Some(stream)) => {
-                stream.at(self.offset)
-            }
-            // What came goes out first.
-            State::Failed(why, Some(stream)) => match stream.at(self.offset) {
-                At::NotYet => At::Broken(why),
-                at => at,
-            },
-            State::Failed(why, None) | State::Released(why) => At::Broken(why),
-            State::Ready | State::Done(_, None) => At::Broken("not-a-stream"),
+        let state = self.fill.state.lock();
+        let at = state.stream().map_or(At::Broken("not-a-stream"), |stream| stream.at(self.offset));
+        match (at, &*state) {
+            // What came went out first.
+            (At::NotYet, State::Failed(why, _)) => At::Broken(why),
+            (at, _) => at,
         }
     }
 
@@ -398,12 +398,7 @@ impl Follower {
     /// Which bytes of the whole the fill brings: from the first on, up to the second where that is known.
     #[must_use]
     pub fn span(&self) -> (u64, Option<u64>) {
-        match &*self.fill.state.lock() {
-            State::Waiting(stream) | State::Splicing(stream) | State::Done(_, Some(stream)) => {
-                (stream.start, stream.end)
-            }
-            _ => (self.offset, Some(self.offset)),
-        }
+        self.fill.state.lock().stream().map_or((self.offset, None), |stream| (stream.start, stream.end))
     }
 
     /// Bytes of the whole representation, once that is known.

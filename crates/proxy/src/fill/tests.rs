@@ -83,6 +83,23 @@ fn a_dead_owner_fails_the_fill_and_wakes_all() {
 }
 
 #[test]
+fn what_broke_off_has_no_length_and_is_read_as_far_as_it_came() {
+    on_runtime(async {
+        let owner = Fill::start(KeyHash(1), KeyHash(1), Asked::Whole);
+        let mut follower = owner.storable(promised(), 0, None);
+        let (mut writer, reader) = AlignedBuffer::new(4096).unwrap().split();
+        owner.piece(0, reader);
+        writer.put(b"abc");
+        owner.fail("origin-ended-early");
+        assert_eq!(follower.length(), None, "a length would make the short body look complete");
+        let At::Memory(reader, range) = follower.at() else { panic!("bytes are there") };
+        assert_eq!(&reader.filled()[range], b"abc");
+        follower.advance(3);
+        assert!(matches!(follower.at(), At::Broken("origin-ended-early")));
+    });
+}
+
+#[test]
 fn a_release_sends_the_waiters_away_at_once() {
     on_runtime(async {
         let owner = Fill::start(KeyHash(1), KeyHash(1), Asked::Whole);
