@@ -75,36 +75,42 @@ fn a_response_that_nobody_asked_for_is_not_used() {
     expect_fresh_connection(&origin, &mut client);
 }
 
-/// A cacheable response that ends early: the client notices, and the next one is asked for anew.
+/// A cacheable response that ends early: the client notices, and the next one is asked for anew. Gives what came.
 #[track_caller]
-fn expect_broken_and_not_kept(response: &str) {
+fn expect_broken_and_not_kept(response: &str) -> Vec<u8> {
     let origin = Script::new();
     let tidegate = Tidegate::reverse(&origin).start();
     let (mut client, mut upstream) = asked(&origin, &tidegate, Ask::get("/"));
     upstream.send(response);
     upstream.close();
-    match client.try_head() {
-        Ok(head) if head.status() == 200 => drop(client.broken_body(&head)),
-        Ok(head) => assert_eq!(head.status(), 502),
-        Err(_) => {}
-    }
+    let came = match client.try_head() {
+        Ok(head) if head.status() == 200 => client.broken_body(&head),
+        Ok(head) => {
+            assert_eq!(head.status(), 502);
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    };
     let (mut client, mut upstream) = asked(&origin, &tidegate, Ask::get("/"));
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood");
     client.response().expect(200).with_body("good").cache("fwd=uri-miss");
+    came
 }
 
 #[test]
 fn a_counted_body_that_is_too_short() {
-    expect_broken_and_not_kept(
+    let came = expect_broken_and_not_kept(
         "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\nshort",
     );
+    assert!(b"short".starts_with(&came));
 }
 
 #[test]
 fn a_large_counted_body_that_is_too_short() {
     let body = "x".repeat(3_000_000);
     let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 3000001\r\n\r\n";
-    expect_broken_and_not_kept(&format!("{head}{body}"));
+    let came = expect_broken_and_not_kept(&format!("{head}{body}"));
+    assert_eq!(came.len(), body.len(), "what came before the end is delivered");
 }
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -145,4 +151,21 @@ fn a_body_until_close_that_is_reset() {
     let (mut client, mut upstream) = asked(&origin, &tidegate, Ask::get("/"));
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood");
     client.response().expect(200).with_body("good");
+}
+
+/// Where only the end of the connection ends a body, a broken one must not end like a whole one.
+#[test]
+fn to_a_client_without_framing_a_broken_body_is_a_reset() {
+    let origin = Script::new();
+    let tidegate = Tidegate::reverse(&origin).start();
+    let mut client = tidegate.client();
+    client.send("GET / HTTP/1.0\r\nHost: a.example\r\n\r\n");
+    let mut upstream = origin.accept();
+    upstream.request();
+    upstream.send(format!("{CHUNKED}5\r\nhello\r\n"));
+    let head = client.head();
+    assert!(!head.has("content-length") && !head.has("transfer-encoding"), "{head:?}");
+    client.exactly(5);
+    upstream.close();
+    client.broken_body(&head);
 }

@@ -28,6 +28,7 @@ use crate::fill::{Asked, Decision};
 use crate::hit::{self, AtOnce, Rest, Serving, Unserved};
 use crate::lookup::{self, Found};
 use crate::metrics::RequestResult;
+use crate::outbound::Unfinished;
 use crate::request::{self, Request};
 use crate::respond::{self, Made, Persistence};
 use crate::stream;
@@ -49,6 +50,25 @@ pub enum After {
     Gone,
 }
 
+/// How far a response went out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// To its end.
+    Whole,
+    /// As far as its source had it.
+    BrokeOff,
+    /// As far as the client took it.
+    ClientGone,
+}
+
+impl End {
+    /// Of a response whose source cannot break off.
+    #[must_use]
+    pub fn of_own(taken: bool) -> Self {
+        if taken { Self::Whole } else { Self::ClientGone }
+    }
+}
+
 /// How a request ended.
 pub struct Outcome {
     /// The status code sent.
@@ -59,8 +79,8 @@ pub struct Outcome {
     pub reason: Option<&'static str>,
     /// Body bytes sent.
     pub body_bytes: u64,
-    /// Whether the response went out whole.
-    pub complete: bool,
+    /// How far the response went out.
+    pub end: End,
     /// Whether the end of the connection is what ends the response.
     pub ends_connection: bool,
     /// Who answered, if an origin did.
@@ -76,7 +96,7 @@ impl Outcome {
             result,
             reason: None,
             body_bytes: 0,
-            complete: true,
+            end: End::Whole,
             ends_connection: false,
             origin: None,
         }
@@ -86,6 +106,16 @@ impl Outcome {
     #[must_use]
     pub fn because(self, reason: &'static str) -> Self {
         Self { reason: Some(reason), ..self }
+    }
+
+    /// With how its sending ended.
+    #[must_use]
+    pub fn sent(self, sent: Result<(), Unfinished>) -> Self {
+        match sent {
+            Ok(()) => self,
+            Err(Unfinished::Receiver(_)) => Self { end: End::ClientGone, ..self }.because("client-left"),
+            Err(Unfinished::Source(word)) => Self { end: End::BrokeOff, ..self }.because(word),
+        }
     }
 }
 
@@ -151,7 +181,11 @@ impl<'x> Begun<'x> {
 }
 
 fn after_hit(request: &Request<'_>, outcome: &Outcome) -> After {
-    if outcome.complete && request.keep_alive { After::KeepAlive { consumed: 0 } } else { After::Gone }
+    if outcome.end == End::Whole && request.keep_alive {
+        After::KeepAlive { consumed: 0 }
+    } else {
+        After::Gone
+    }
 }
 
 async fn send_rest(
@@ -162,9 +196,10 @@ async fn send_rest(
     rest: Rest,
 ) -> After {
     let _occupied = worker.occupied();
-    let outcome = Outcome { complete: hit::send_rest(worker, client, rest).await, ..outcome };
+    let end = End::of_own(hit::send_rest(worker, client, rest).await);
+    let outcome = Outcome { end, ..outcome };
     account(worker, client, Some(&request), &outcome, request.started);
-    if !outcome.complete {
+    if end != End::Whole {
         client.socket.abort_on_close();
     }
     after_hit(&request, &outcome)
@@ -178,11 +213,15 @@ async fn in_full(worker: &Rc<Worker>, client: &Client, request: Request<'_>, beh
     let mut outcome = exchange.answer().await;
     outcome.origin = exchange.origin.get();
     account(worker, client, Some(request), &outcome, request.started);
-    if !outcome.complete {
-        client.socket.abort_on_close();
-        return After::Gone;
+    match outcome.end {
+        End::Whole => exchange.after(outcome.ends_connection).await,
+        // The framing tells the client (RFC 9112 §8), and it gets what the socket still holds.
+        End::BrokeOff if exchange.is_chunking() => After::Close,
+        End::BrokeOff | End::ClientGone => {
+            client.socket.abort_on_close();
+            After::Gone
+        }
     }
-    exchange.after(outcome.ends_connection).await
 }
 
 /// The request body, with what of it has been received already.

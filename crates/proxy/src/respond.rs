@@ -11,7 +11,7 @@ use semantics::cache_status::NAME;
 use wire::{Refusal, ResponseHead, Version};
 
 use crate::connection::Client;
-use crate::exchange::{Exchange, Outcome};
+use crate::exchange::{End, Exchange, Outcome};
 use crate::metrics::RequestResult;
 use crate::origin::OriginError;
 use crate::outbound::Outgoing;
@@ -220,7 +220,7 @@ pub async fn send_made(
     let limit = worker.shared.settings.timeouts.client_send;
     let sent = pump::memory::send(&client.socket, &bytes, false, &client.watch, limit).await;
     let mut outcome = Outcome::new(made.status, RequestResult::Error).because(made.word);
-    outcome.complete = sent.is_ok();
+    outcome.end = End::of_own(sent.is_ok());
     outcome
 }
 
@@ -241,7 +241,7 @@ pub async fn as_last_recipient(x: &Exchange<'_>) -> Outcome {
     finish_head(&mut head, &status, Outgoing::None, x.persistence());
     let limit = x.worker.shared.settings.timeouts.client_send;
     let sent = pump::memory::send(&x.client.socket, &head, false, &x.client.watch, limit).await;
-    Outcome { complete: sent.is_ok(), ..Outcome::new(204, RequestResult::Pass) }
+    Outcome { end: End::of_own(sent.is_ok()), ..Outcome::new(204, RequestResult::Pass) }
 }
 
 /// Answers a request that breaks a rule, before the connection is closed.

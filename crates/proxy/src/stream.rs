@@ -140,16 +140,8 @@ async fn stream(
         outbound.end(&Fields::new()).await
     };
     let sent = sent.await;
-    let outcome = Outcome {
-        body_bytes: outbound.sent(),
-        ends_connection: !persistence.keep,
-        ..Outcome::new(code, result)
-    };
-    match sent {
-        Ok(()) => outcome,
-        Err(Unfinished::Receiver(_)) => Outcome { complete: false, ..outcome }.because("client-left"),
-        Err(Unfinished::Source(word)) => Outcome { complete: false, ..outcome }.because(word),
-    }
+    let (body_bytes, ends_connection) = (outbound.sent(), !persistence.keep);
+    Outcome { body_bytes, ends_connection, ..Outcome::new(code, result) }.sent(sent)
 }
 
 /// How the whole is framed.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use semantics::cache_status::{CacheStatus, Forward, Forwarded};
 use wire::framing::ResponseBody;
 
-use crate::exchange::{Exchange, Outcome};
+use crate::exchange::{End, Exchange, Outcome};
 use crate::fetch;
 use crate::metrics::RequestResult;
 use crate::origin::OriginError;
@@ -93,7 +93,7 @@ async fn join(
         pump::memory::send(origin, x.behind, false, watch, timeouts.origin_body).await
     };
     if opened.await.is_err() {
-        return Outcome { complete: false, ..outcome };
+        return Outcome { end: End::ClientGone, ..outcome };
     }
     let carried =
         pump::tunnel::join(client, origin, &worker.pipes, &worker.timers, timeouts.tunnel_idle).await;

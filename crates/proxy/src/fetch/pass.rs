@@ -92,14 +92,10 @@ pub async fn pass(
     outcome.body_bytes = outbound.sent();
     outcome.reason = detail;
     outcome.ends_connection = !persistence.keep;
-    match sent {
-        Ok(()) => outcome,
-        Err(Unfinished::Receiver(_)) => Outcome { complete: false, ..outcome.because("client-left") },
-        Err(Unfinished::Source(word)) => {
-            tracing::info!(reason = word, "the response body broke off");
-            Outcome { complete: false, ..outcome.because(word) }
-        }
+    if let Err(Unfinished::Source(word)) = sent {
+        tracing::info!(reason = word, "the response body broke off");
     }
+    outcome.sent(sent)
 }
 
 /// How a body of that kind is framed towards the client.

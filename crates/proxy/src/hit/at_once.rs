@@ -14,7 +14,7 @@ use store::At;
 use super::ready::overdue;
 use super::write_head;
 use crate::connection::Client;
-use crate::exchange::Outcome;
+use crate::exchange::{End, Outcome};
 use crate::lookup;
 use crate::metrics::{RequestResult, Route};
 use crate::object::{Body, Content, DeviceBody};
@@ -118,7 +118,7 @@ fn lend_now(
     let sent = match client.socket.try_send(&[IoSlice::new(head)], true) {
         Ok(n) => n,
         Err(e) if e.kind() == ErrorKind::WouldBlock => 0,
-        Err(_) => return AtOnce::Sent(Outcome { complete: false, ..outcome }),
+        Err(_) => return AtOnce::Sent(Outcome { end: End::ClientGone, ..outcome }),
     };
     if sent < head.len() {
         return AtOnce::Partly(outcome, Rest::Lent(head[sent..].to_vec(), file, offset, length, lease));
@@ -126,7 +126,9 @@ fn lend_now(
     let mut at = offset;
     match sys::sendfile::sendfile(&client.socket, &*file, &mut at, length as usize) {
         Ok(_) if at - offset == length => AtOnce::Sent(outcome),
-        Err(e) if e.kind() != ErrorKind::WouldBlock => AtOnce::Sent(Outcome { complete: false, ..outcome }),
+        Err(e) if e.kind() != ErrorKind::WouldBlock => {
+            AtOnce::Sent(Outcome { end: End::ClientGone, ..outcome })
+        }
         _ => AtOnce::Partly(outcome, Rest::Lent(Vec::new(), file, at, length - (at - offset), lease)),
     }
 }
@@ -138,7 +140,7 @@ fn send_kept(worker: &Worker, client: &Client, head: &[u8], body: Bytes, mut out
         Ok(n) if n == head.len() + body.len() => return AtOnce::Sent(outcome),
         Ok(n) => n,
         Err(e) if e.kind() == ErrorKind::WouldBlock => 0,
-        Err(_) => return AtOnce::Sent(Outcome { complete: false, ..outcome }),
+        Err(_) => return AtOnce::Sent(Outcome { end: End::ClientGone, ..outcome }),
     };
     let head_left = head.get(sent..).unwrap_or_default().to_vec();
     AtOnce::Partly(outcome, Rest::Kept(head_left, body, sent.saturating_sub(head.len())))
@@ -170,7 +172,7 @@ fn send_now(
         Ok(n) if n == head.len() + body.len() => return AtOnce::Sent(outcome),
         Ok(n) => n,
         Err(e) if e.kind() == ErrorKind::WouldBlock => 0,
-        Err(_) => return AtOnce::Sent(Outcome { complete: false, ..outcome }),
+        Err(_) => return AtOnce::Sent(Outcome { end: End::ClientGone, ..outcome }),
     };
     AtOnce::Partly(outcome, Rest::Bytes([head, body].concat().split_off(n)))
 }

@@ -200,12 +200,8 @@ fn outbound<'x>(x: &'x Exchange<'_>, head: Vec<u8>, outgoing: Outgoing) -> Outbo
 }
 
 fn concluded(status: u16, serving: &Serving, sent: u64, result: Result<(), Unfinished>) -> Outcome {
-    let outcome = Outcome { body_bytes: sent, ..Outcome::new(status, serving.result) };
-    match result {
-        Ok(()) => Outcome { reason: serving.status.detail, ..outcome },
-        Err(Unfinished::Receiver(_)) => Outcome { complete: false, ..outcome }.because("client-left"),
-        Err(Unfinished::Source(word)) => Outcome { complete: false, ..outcome }.because(word),
-    }
+    let reason = serving.status.detail;
+    Outcome { body_bytes: sent, reason, ..Outcome::new(status, serving.result) }.sent(result)
 }
 
 /// 304 (RFC 9110 §15.4.5).
