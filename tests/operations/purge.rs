@@ -377,6 +377,8 @@ fn the_command_says_what_it_did() {
     let told = purge(&["--prefix", "http://www.example.com/o", "--durable"]).expect(0).stdout;
     assert!(told.contains("purged"), "{told}");
     assert_eq!(hits(&tidegate, &ALL), [PLAIN]);
+    // What was purged was fetched again, and its storing may outlast the response.
+    tidegate.wait_stored(4);
     assert!(purge(&["--all"]).expect(0).stdout.contains("4 stored objects"));
     let refused = purge(&["--prefix", "http://a/*"]).expect(2).stderr;
     assert!(refused.contains("leave that out"), "{refused}");

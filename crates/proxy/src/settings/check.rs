@@ -145,7 +145,7 @@ fn may_be_created(device: &DeviceSpec, is_default: bool) -> Result<(), (String, 
     if device.size.is_none() {
         return Err((
             "does not exist".into(),
-            "a device that exists, or a size with which the file is created",
+            "a device that exists, or a size for a new file: --store path=FILE,size=10GiB",
         ));
     }
     let parent = device.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
