@@ -14,6 +14,7 @@ pub mod aligned;
 pub mod arena;
 pub mod budget;
 pub mod device;
+pub mod interfaces;
 pub mod limits;
 pub mod operation;
 pub mod pipe;
@@ -28,6 +29,7 @@ pub mod tcp;
 pub mod thread;
 pub mod uring;
 pub mod watched;
+pub mod xdp;
 
 #[cfg(test)]
 mod testing;
