@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use pump::{Socket, Watch, Why};
+use pump::{Elapsed, Socket, Watch, Why};
 use wire::Refusal;
 use wire::chunked::{ChunkedDecoder, Step, Trailers};
 
@@ -150,16 +150,15 @@ impl Inbound {
         watch: &Watch,
         limit: Duration,
     ) -> Result<(), Why> {
-        match pump::copy::receive(socket, self.window.room(most), watch, limit).await {
-            Ok(n) => {
-                self.window.filled_more(n);
-                Ok(())
-            }
-            Err(Why::Ended) if self.ends_with_connection() => {
+        match watch.within(limit, self.window.fill(socket, most)).await {
+            Ok(Ok(1..)) => Ok(()),
+            Ok(Ok(0)) if self.ends_with_connection() => {
                 self.done = true;
                 Ok(())
             }
-            Err(why) => Err(why),
+            Ok(Ok(0)) => Err(Why::Ended),
+            Ok(Err(error)) => Err(Why::Failed(error)),
+            Err(Elapsed) => Err(Why::Stalled),
         }
     }
 

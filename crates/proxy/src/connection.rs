@@ -16,7 +16,7 @@ use std::time::Instant;
 use pump::{Socket, Watch};
 use wire::{HeadScan, HeadText};
 
-use crate::buffers::Window;
+use crate::buffers::{NoRoom, Size, Window};
 use crate::exchange::{self, After, Begun};
 use crate::respond::{self, Made};
 use crate::settings::Mode;
@@ -100,40 +100,66 @@ impl Drop for Counted {
 pub async fn serve(mut worker: Rc<Worker>, client: Client) {
     worker.metrics.connection_opened();
     let _counted = Counted(Rc::clone(&worker));
-    let mut received = None;
+    let mut window = worker.buffers.window(Size::Small);
+    let mut turn = Turn::default();
     loop {
-        let window = match received.take() {
-            Some(window) => window,
-            None => match idle(&worker, &client).await {
-                Some(window) => window,
-                None => return,
-            },
-        };
+        if window.is_empty() && !idle(&worker, &client, &mut window, &mut turn).await {
+            return;
+        }
+        turn.yield_when_over().await;
         worker = worker.up_to_date();
         match one_request(&worker, &client, window).await {
-            ControlFlow::Continue(window) => received = Some(window).filter(|w| !w.filled().is_empty()),
+            ControlFlow::Continue(behind) => window = behind,
             ControlFlow::Break(()) => return,
         }
     }
 }
 
-/// Waits for the first bytes of a request, without holding a buffer meanwhile; `None` when the connection ends.
-async fn idle(worker: &Rc<Worker>, client: &Client) -> Option<Window> {
+/// Requests that one connection may have answered before all others get their turn.
+const REQUESTS_A_TURN: u32 = 32;
+
+/// Sees to it that a client that pipelines without end does not keep the thread.
+#[derive(Default)]
+struct Turn {
+    answered: u32,
+    /// Whether the client was waited for before.
+    spoken: bool,
+}
+
+impl Turn {
+    /// The connection had to wait, so the others had their turn.
+    fn waited(&mut self) {
+        self.answered = 0;
+    }
+
+    async fn yield_when_over(&mut self) {
+        if self.answered == REQUESTS_A_TURN {
+            tokio::task::yield_now().await;
+            self.answered = 0;
+        }
+        self.answered += 1;
+    }
+}
+
+/// Waits for the first bytes of a request, without holding a buffer meanwhile; false when the connection ends.
+async fn idle(worker: &Rc<Worker>, client: &Client, window: &mut Window, turn: &mut Turn) -> bool {
+    let timeouts = &worker.shared.settings.timeouts;
+    // Whoever connects has something to say; whoever has said something may think about the next.
+    let first = timeouts.keep_alive.min(timeouts.client_head);
+    let limit = if turn.spoken { timeouts.keep_alive } else { first };
+    turn.spoken = true;
+    window.resize(Size::Small);
     let bytes = poll_fn(|cx| {
         if worker.draining.get() {
-            return Poll::Ready(None);
+            return Poll::Ready(false);
         }
-        let mut window = worker.buffers.window();
-        match client.socket.poll_recv(cx, window.room(usize::MAX)) {
-            Poll::Ready(Ok(n)) if n > 0 => {
-                window.filled_more(n);
-                Poll::Ready(Some(window))
-            }
-            Poll::Ready(_end_or_error) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
+        let polled = window.poll_fill(cx, &client.socket, usize::MAX);
+        if polled.is_pending() {
+            turn.waited();
         }
+        polled.map(|received| matches!(received, Ok(1..)))
     });
-    client.watch.within(worker.shared.settings.timeouts.keep_alive, bytes).await.ok().flatten()
+    client.watch.within(limit, bytes).await.unwrap_or(false)
 }
 
 /// Reads one request head from `window` on, answers it, and gives back what was received behind it.
@@ -170,11 +196,17 @@ async fn one_request(worker: &Rc<Worker>, client: &Client, mut window: Window) -
                 return ControlFlow::Break(());
             }
         }
-        if !more(worker, client, &mut window, started).await {
-            if !scan.is_idle() && started.elapsed() >= worker.shared.settings.timeouts.client_head {
+        match more(worker, client, &mut window, started).await {
+            More::Bytes => {}
+            More::TooSlow if !scan.is_idle() => {
                 Box::pin(last_words(worker, client, Made::too_slow(), started)).await;
+                return ControlFlow::Break(());
             }
-            return ControlFlow::Break(());
+            More::NoMemory => {
+                Box::pin(last_words(worker, client, Made::no_memory(), started)).await;
+                return ControlFlow::Break(());
+            }
+            More::TooSlow | More::Ended => return ControlFlow::Break(()),
         }
     }
 }
@@ -192,18 +224,32 @@ fn begin<'x>(
     }
 }
 
-/// Receives more of a head; false when the connection has ended or the head's time is over.
-async fn more(worker: &Rc<Worker>, client: &Client, window: &mut Window, started: Instant) -> bool {
-    if window.is_full() && !window.grow(worker.shared.wire_limits.head_bytes + crate::buffers::BUFFER_BYTES) {
-        return false;
+/// What came of waiting for more of a head.
+enum More {
+    /// There is more.
+    Bytes,
+    /// The connection has ended.
+    Ended,
+    /// The head's time is over.
+    TooSlow,
+    /// There is no memory for so long a head.
+    NoMemory,
+}
+
+async fn more(worker: &Rc<Worker>, client: &Client, window: &mut Window, started: Instant) -> More {
+    if window.is_full() {
+        match window.grow(worker.shared.wire_limits.head_bytes + Size::Large.bytes()) {
+            Ok(()) => {}
+            Err(NoRoom::Memory) => return More::NoMemory,
+            // Not reached: the scan refuses a head over its limit, for which there is room.
+            Err(NoRoom::Limit) => return More::Ended,
+        }
     }
     let left = worker.shared.settings.timeouts.client_head.saturating_sub(started.elapsed());
-    match client.watch.within(left, client.socket.recv(window.room(usize::MAX))).await {
-        Ok(Ok(n)) if n > 0 => {
-            window.filled_more(n);
-            true
-        }
-        _ => false,
+    match client.watch.within(left, window.fill(&client.socket, usize::MAX)).await {
+        Ok(Ok(1..)) => More::Bytes,
+        Ok(_end_or_error) => More::Ended,
+        Err(pump::Elapsed) => More::TooSlow,
     }
 }
 
@@ -222,10 +268,11 @@ async fn linger(worker: &Rc<Worker>, client: &Client) {
     if client.socket.shutdown_write().is_err() {
         return;
     }
-    let mut window = worker.buffers.window();
+    let mut window = worker.buffers.window(Size::Large);
     let drain = async {
         let mut left = LINGER_BYTES;
-        while let Ok(n @ 1..) = client.socket.recv(window.room(usize::MAX)).await {
+        while let Ok(n @ 1..) = window.fill(&client.socket, usize::MAX).await {
+            window.consume(n);
             left = left.saturating_sub(n);
             if left == 0 {
                 return;

@@ -20,7 +20,7 @@ use wire::{Refusal, RequestHead, Version};
 
 use crate::access_log::Entry;
 use crate::body::{Framing, Inbound};
-use crate::buffers::Window;
+use crate::buffers::{Size, Window};
 use crate::collapse::Role;
 use crate::connection::Client;
 use crate::fetch::{self, Stale};
@@ -233,7 +233,7 @@ fn inbound(worker: &Rc<Worker>, request: &Request<'_>, behind: &[u8]) -> Option<
             Framing::Chunked(Box::new(wire::chunked::ChunkedDecoder::new(&worker.shared.wire_limits)))
         }
     };
-    let mut window = worker.buffers.window();
+    let mut window = worker.buffers.window(Size::Large);
     window.append(behind);
     Some(Inbound::new(framing, window))
 }

@@ -178,6 +178,13 @@ impl Made {
         Self { status: 408, error_type: "http_request_error", word: "head-timeout", sentence }
     }
 
+    /// For a long request head when other long ones have all the memory that there is for them.
+    #[must_use]
+    pub fn no_memory() -> Self {
+        let sentence = "There is no memory for so long a request head now.";
+        Self { status: 503, error_type: "proxy_internal_error", word: "head-memory", sentence }
+    }
+
     /// Head and body.
     fn write(
         &self,

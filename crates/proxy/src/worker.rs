@@ -17,7 +17,7 @@ use sys::pipe::PipePool;
 use tokio::sync::watch;
 
 use crate::access_log::WorkerLog;
-use crate::buffers::Buffers;
+use crate::buffers::{Buffers, Size};
 use crate::cache::Cache;
 use crate::collapse::Collapse;
 use crate::disk::{Disk, Disks};
@@ -195,7 +195,7 @@ pub fn run(
         let own = Own {
             latest: RefCell::new(Arc::clone(&shared)),
             timers: Timers::new(),
-            buffers: Buffers::new(),
+            buffers: Buffers::new(grown_max(&shared.settings)),
             pipes: PipePool::new(PIPES),
             origins: Pool::new(&shared.settings),
             disk: Disk::new(Arc::clone(&shared.disks))?,
@@ -224,20 +224,36 @@ async fn follow(own: Rc<Own>, mut generations: watch::Receiver<Arc<Shared>>) {
     while generations.changed().await.is_ok() {
         let latest = Arc::clone(&generations.borrow_and_update());
         own.origins.follow(&latest.settings);
+        own.buffers.set_grown_max(grown_max(&latest.settings));
         own.latest.replace(latest);
     }
 }
+
+/// One worker's share of the memory for long heads; never less than one of them takes.
+fn grown_max(settings: &Settings) -> usize {
+    let share = settings.limits.head_memory / settings.workers.max(1) as u64;
+    let one = settings.limits.head_bytes + Size::Large.bytes();
+    usize::try_from(share).unwrap_or(usize::MAX).max(one)
+}
+
+/// Buffers that were not needed for so many ticks go, half of them at a time.
+const TRIM_EVERY_TICKS: u32 = 10;
 
 /// Moves the timers on and lets old things go.
 async fn keep_time(worker: Rc<Worker>) {
     let mut tick = tokio::time::interval(pump::patience::TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut ticks = 0_u32;
     loop {
         tick.tick().await;
         worker.timers.sweep();
         worker.origins.sweep(Instant::now());
         let (hits, misses) = worker.buffers.drain_counts();
         worker.metrics.buffers(hits, misses);
+        ticks = ticks.wrapping_add(1);
+        if ticks.is_multiple_of(TRIM_EVERY_TICKS) {
+            worker.buffers.trim();
+        }
     }
 }
 

@@ -5,7 +5,6 @@
 //! comes before the request body is through ends the sending of it.
 
 use std::rc::Rc;
-use std::task::{Poll, ready};
 
 use pump::{Socket, Watch};
 use wire::{HeadScan, Version};
@@ -13,7 +12,7 @@ use wire::{HeadScan, Version};
 use super::pool::Connection;
 use super::{Endpoint, OriginError};
 use crate::body::Inbound;
-use crate::buffers::Window;
+use crate::buffers::{NoRoom, Size, Window};
 use crate::connection::Client;
 use crate::outbound::{Outbound, Outgoing, Unfinished};
 use crate::worker::Worker;
@@ -185,12 +184,15 @@ async fn receive_head<'w>(
     };
     let mut scan = HeadScan::response();
     while scan.advance(window.filled(), limits).map_err(OriginError::Protocol)?.is_none() {
-        if window.is_full() && !window.grow(limits.head_bytes + crate::buffers::BUFFER_BYTES) {
-            return Err(OriginError::Protocol(wire::Refusal::HeadTooLong));
+        if window.is_full() {
+            window.grow(limits.head_bytes + Size::Large.bytes()).map_err(|no_room| match no_room {
+                NoRoom::Memory => OriginError::NoMemory,
+                NoRoom::Limit => OriginError::Protocol(wire::Refusal::HeadTooLong),
+            })?;
         }
-        match socket.recv(window.room(usize::MAX)).await {
-            Ok(0) if window.filled().is_empty() => return Err(OriginError::Ended),
-            Ok(n @ 1..) => window.filled_more(n),
+        match window.fill(socket, usize::MAX).await {
+            Ok(0) if window.is_empty() => return Err(OriginError::Ended),
+            Ok(1..) => {}
             Ok(_) | Err(_) => return Err(OriginError::CutShort),
         }
     }
@@ -198,19 +200,12 @@ async fn receive_head<'w>(
 }
 
 async fn first_bytes(worker: &Rc<Worker>, socket: &Socket) -> Result<Window, OriginError> {
-    std::future::poll_fn(|cx| {
-        let mut window = worker.buffers.window();
-        let received = ready!(socket.poll_recv(cx, window.room(usize::MAX)));
-        Poll::Ready(match received {
-            Ok(0) => Err(OriginError::Ended),
-            Ok(n) => {
-                window.filled_more(n);
-                Ok(window)
-            }
-            Err(error) => Err(OriginError::Failed(error)),
-        })
-    })
-    .await
+    let mut window = worker.buffers.window(Size::Large);
+    match window.fill(socket, usize::MAX).await {
+        Ok(0) => Err(OriginError::Ended),
+        Ok(_) => Ok(window),
+        Err(error) => Err(OriginError::Failed(error)),
+    }
 }
 
 /// Interim responses that one request may bring.

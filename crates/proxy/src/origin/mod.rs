@@ -49,6 +49,8 @@ pub enum OriginError {
     Silent,
     /// What came is not an HTTP/1.x response head.
     Protocol(Refusal),
+    /// There is no memory for so long a response head now.
+    NoMemory,
     /// The response head broke off.
     CutShort,
     /// Interim responses without end.
@@ -73,6 +75,7 @@ impl OriginError {
             Self::Silent => "http_response_timeout",
             Self::CutShort => "http_response_incomplete",
             Self::Protocol(_) | Self::Switched | Self::Babbling => "http_protocol_error",
+            Self::NoMemory => "proxy_internal_error",
             Self::ClientBody(_) => "http_request_error",
             Self::NoOrigin => "destination_unavailable",
         }
@@ -85,7 +88,7 @@ impl OriginError {
             Self::ConnectTimeout | Self::Silent => 504,
             Self::ClientBody("client-body-timeout") => 408,
             Self::ClientBody(_) => 400,
-            Self::NoOrigin => 503,
+            Self::NoOrigin | Self::NoMemory => 503,
             _ => 502,
         }
     }
@@ -98,6 +101,7 @@ impl OriginError {
             Self::ClientBody(word) => word,
             Self::Switched => "unasked-101",
             Self::Babbling => "too-many-interim",
+            Self::NoMemory => "head-memory",
             other => other.word(),
         }
     }

@@ -250,6 +250,11 @@ pub static SETTINGS: &[Setting] = &[
         Field::Size { at: |s| &mut s.limits.object_bytes, bounds: 0..=16 * TIB, default: 16 * GIB },
     ),
     setting(
+        "limits.head_memory",
+        "Memory for request heads over 2 KiB and response heads over 17 KiB while they are in use, over all workers; a request for which there is none left gets 503",
+        Field::Size { at: |s| &mut s.limits.head_memory, bounds: MIB..=TIB, default: 64 * MIB },
+    ),
+    setting(
         "fill.finish_without_client",
         "Whether a fetch goes on for the cache when the client that caused it has left",
         Field::Switch { at: |s| &mut s.fill.finish_without_client, default: true },
