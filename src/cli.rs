@@ -31,8 +31,8 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// Forget what is stored under a URL, a prefix of URLs or a tag, through the admin interface of a running tidegate.
     Purge(Purge),
-    /// Say what this machine offers.
-    Doctor,
+    /// Say what this machine offers, whether that is fine, and what to change and why.
+    Doctor(Doctor),
 }
 
 /// What `serve` was given.
@@ -73,6 +73,16 @@ pub(crate) struct Inspect {
     /// Read everything and compare the checksums; exit code 1 when one is wrong.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Tell it as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Judge by the settings of this configuration file, and look at its devices.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Tell it as JSON.
     #[arg(long)]
     pub(crate) json: bool,

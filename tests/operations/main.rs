@@ -6,5 +6,6 @@ mod access;
 mod access_log;
 mod admin;
 mod configuration;
+mod doctor;
 mod purge;
 mod signals;

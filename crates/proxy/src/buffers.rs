@@ -226,7 +226,7 @@ impl Window {
             let size = if all <= Size::Small.bytes() { Size::Small } else { Size::Large };
             self.take(size);
         }
-        self.to_front();
+        self.move_to_front();
         if all > self.data.len() {
             self.exchange(all);
         }
@@ -240,7 +240,7 @@ impl Window {
             self.take(self.size);
         }
         if self.end == self.data.len() {
-            self.to_front();
+            self.move_to_front();
         }
         let end = self.data.len().min(self.end.saturating_add(most));
         &mut self.data[self.end..end]
@@ -253,7 +253,7 @@ impl Window {
         }
     }
 
-    fn to_front(&mut self) {
+    fn move_to_front(&mut self) {
         if self.start > 0 {
             self.data.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);

@@ -244,6 +244,29 @@ fn open_writer(path: &Path, kind: Kind, direct: bool) -> Result<(File, Direct), 
     opened.map_err(not_opened)
 }
 
+/// Whether a device can be read past the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectReads {
+    /// It can.
+    Offered,
+    /// Its filesystem refuses O_DIRECT, or takes it and does not mean it.
+    Refused,
+}
+
+/// Looks whether O_DIRECT is to be had, without a lock and without reading.
+///
+/// # Errors
+/// When the device cannot be opened.
+pub fn direct_reads(path: &Path) -> io::Result<DirectReads> {
+    let opened = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path);
+    let file = match opened {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(DirectReads::Refused),
+        opened => opened?,
+    };
+    let offered = !file.metadata()?.is_file() || means_direct(&file)?;
+    Ok(if offered { DirectReads::Offered } else { DirectReads::Refused })
+}
+
 /// Whether O_DIRECT goes past the resident pages of this regular file. (A device's node lies on a tmpfs too.)
 ///
 /// tmpfs takes it since Linux 6.6 and has nothing but such pages; other filesystems say by statx that this file is an

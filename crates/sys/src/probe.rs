@@ -19,8 +19,12 @@ use crate::uring::{Refused, Ring};
 use crate::{tcp, thread};
 
 pub use cgroup::Group;
+pub use network::{Interface, Network, Softnet};
+pub use privileges::Privileges;
 
 mod cgroup;
+mod network;
+mod privileges;
 
 /// The offer of a machine, or of the container around us.
 #[derive(Debug)]
