@@ -40,8 +40,8 @@ fn it_judges_by_the_configuration_and_looks_at_its_devices() {
     std::fs::write(&in_memory, [0; 8192]).unwrap();
     let file = home.path().join("tidegate.toml");
     let device = |path: &std::path::Path| format!("[[store.device]]\npath = \"{}\"\n", path.display());
-    let toml =
-        format!("[limits]\nbacklog = 65535\n{}{}", device(&in_memory), device(&home.path().join("none")));
+    let not_yet = device(&home.path().join("none")) + "size = \"64MiB\"\n";
+    let toml = format!("[limits]\nbacklog = 65535\n{}{not_yet}", device(&in_memory));
     std::fs::write(&file, toml).unwrap();
     let run = Tidegate::run(&["doctor", "--json", "-c", file.to_str().unwrap()]).expect(1);
     let json = findings(&run);

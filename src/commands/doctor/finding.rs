@@ -53,14 +53,14 @@ impl Finding {
     }
 
     /// Worth knowing, for this reason.
-    pub(super) fn noting(self, what: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(super) fn note(self, what: impl Into<String>, why: impl Into<String>) -> Self {
         let advice = Advice { what: what.into(), why: why.into(), command: None };
         Self { verdict: Verdict::Note, advice: Some(advice), ..self }
     }
 
     /// To be changed, for this reason.
-    pub(super) fn to_change(self, what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Change, ..self.noting(what, why) }
+    pub(super) fn change(self, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Change, ..self.note(what, why) }
     }
 
     /// By this command.

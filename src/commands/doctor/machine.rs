@@ -27,12 +27,12 @@ pub(super) fn workers(threads: usize, workers: usize) -> Finding {
     let found = Finding::fine("workers", format!("{workers}, of {threads} that can run at a time"));
     match workers.cmp(&threads) {
         std::cmp::Ordering::Greater => found
-            .to_change(
+            .change(
                 "set workers to what can run at a time",
                 "a worker that is not running lets its connections wait",
             )
             .by(format!("--workers {threads}")),
-        std::cmp::Ordering::Less => found.noting(
+        std::cmp::Ordering::Less => found.note(
             "the other CPUs are left to other programs",
             "each worker is one thread, and each connection belongs to one worker",
         ),
@@ -63,7 +63,7 @@ pub(super) fn memory(bytes: Option<u64>, settings: &Settings) -> Finding {
     if wanted <= bytes / 5 * 4 {
         return found;
     }
-    found.to_change(
+    found.change(
         "lower memory.size, store.warm or store.buffers, or raise the limit of the control group",
         "the index, connections and the page cache need memory too; without it the kernel ends the process",
     )
@@ -79,7 +79,7 @@ pub(super) fn descriptors(hard: Option<u64>) -> Finding {
         return found;
     }
     found
-        .to_change(
+        .change(
             format!("allow {DESCRIPTORS} or more (LimitNOFILE= in a systemd unit)"),
             "a client takes one, a miss another one; near the limit idle connections are closed early, at it none is accepted",
         )
@@ -91,16 +91,17 @@ pub(super) fn io_uring(refused: Option<&Refused>) -> Finding {
     let found = Finding::fine("io_uring", format!("no ({refused})"));
     let why = "disks are driven by threads instead: the same answers, more CPU for each read and write";
     match refused {
-        Refused::Missing | Refused::TooOld => found
-            .to_change("run a kernel of 5.6 or later that has it, or a container that lets it through", why),
+        Refused::Missing | Refused::TooOld => {
+            found.change("run a kernel of 5.6 or later that has it, or a container that lets it through", why)
+        }
         Refused::Forbidden => found
-            .to_change("allow io_uring: the sysctl, or the seccomp profile of the container", why)
+            .change("allow io_uring: the sysctl, or the seccomp profile of the container", why)
             .by("sysctl -w kernel.io_uring_disabled=0"),
         Refused::Resources => {
-            found.to_change("allow more locked memory and open files (LimitMEMLOCK=, LimitNOFILE=)", why)
+            found.change("allow more locked memory and open files (LimitMEMLOCK=, LimitNOFILE=)", why)
         }
         Refused::Failed(_) => {
-            found.to_change("find out what refuses it: strace -e io_uring_setup tidegate doctor", why)
+            found.change("find out what refuses it: strace -e io_uring_setup tidegate doctor", why)
         }
     }
 }
@@ -109,7 +110,7 @@ pub(super) fn registered_memory(refused: Option<&std::io::Error>) -> Finding {
     let subject = "registered memory for reads";
     let Some(error) = refused else { return Finding::fine(subject, "yes") };
     Finding::fine(subject, format!("no, reads go without it: {error}"))
-        .to_change(
+        .change(
             "allow the process to lock memory (LimitMEMLOCK=infinity in a systemd unit)",
             "reads past the page cache cost up to a tenth more without",
         )
@@ -121,7 +122,7 @@ pub(super) fn cachestat(works: bool) -> Finding {
         return Finding::fine("cachestat", "yes");
     }
     Finding::fine("cachestat", "no")
-        .noting("a kernel of 6.5 or later has it", "whether a body is resident is then asked page by page")
+        .note("a kernel of 6.5 or later has it", "whether a body is resident is then asked page by page")
 }
 
 /// Pipes that one worker keeps for splicing at most (`proxy::worker`).
@@ -137,7 +138,7 @@ pub(super) fn pipes(readings: &Readings, workers: usize) -> Finding {
             return found;
         }
         found
-            .to_change(
+            .change(
                 format!("allow {wanted}"),
                 "bodies that are not stored are spliced through pipes; beyond the limit a pipe holds one or two pages, and each body takes many times the calls",
             )
@@ -150,14 +151,14 @@ pub(super) fn kernel_tls(has: bool) -> Finding {
     if has {
         return found;
     }
-    found.noting("nothing to do", "it is not used by this release, which speaks plain HTTP only")
+    found.note("nothing to do", "it is not used by this release, which speaks plain HTTP only")
 }
 
 pub(super) fn pressure(readable: bool) -> Finding {
     if readable {
         return Finding::fine("pressure information", "yes");
     }
-    Finding::fine("pressure information", "no").noting(
+    Finding::fine("pressure information", "no").note(
         "boot with psi=1, if the kernel was built with it",
         "a lack of memory is then seen only by what is left of it",
     )

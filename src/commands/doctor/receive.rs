@@ -37,7 +37,7 @@ pub(super) fn accept_backlog(somaxconn: Option<u64>, wanted: u64) -> Finding {
             return found;
         }
         found
-            .to_change(
+            .change(
                 format!("allow {wanted}, as limits.backlog asks for"),
                 "connections that come at once wait there; beyond it they are dropped and their clients wait a second or more",
             )
@@ -51,7 +51,7 @@ pub(super) fn syn_backlog(at_most: Option<u64>, wanted: u64) -> Finding {
             return found;
         }
         found
-            .to_change(
+            .change(
                 format!("allow {wanted}, as many as may wait to be accepted"),
                 "beyond it a burst is answered by SYN cookies, which cannot carry all TCP options",
             )
@@ -64,13 +64,13 @@ pub(super) fn syn_cookies(mode: Option<u64>) -> Finding {
         match mode {
         1 => found,
         0 => found
-            .to_change(
+            .change(
                 "switch them on for a full SYN queue",
                 "without them a burst loses what does not fit the queue, and a flood of SYNs shuts everybody out",
             )
             .by("sysctl -w net.ipv4.tcp_syncookies=1"),
         _ => found
-            .to_change("use them for a full SYN queue only", "as a rule for all they cost every connection some of its TCP options")
+            .change("use them for a full SYN queue only", "as a rule for all they cost every connection some of its TCP options")
             .by("sysctl -w net.ipv4.tcp_syncookies=1"),
     }
     })
@@ -82,7 +82,7 @@ pub(super) fn abort_on_overflow(mode: Option<u64>) -> Finding {
             return found;
         }
         found
-            .to_change(
+            .change(
                 "switch them off",
                 "a client whose connection is only dropped tries again by itself; a reset is an error",
             )
@@ -99,7 +99,7 @@ pub(super) fn overflows(network: &Network) -> Finding {
     if drops == 0 {
         return found;
     }
-    found.noting(
+    found.note(
         "watch whether they grow: nstat -az TcpExtListenOverflows TcpExtListenDrops",
         "they count for all programs; growing, they mean bursts that are longer than the backlog, or work that is slower than what comes",
     )
@@ -114,7 +114,7 @@ pub(super) fn packet_backlog(softnet: Option<Softnet>, at_most: Option<u64>) -> 
     }
     let wanted = (at_most * 2).max(5000);
     found
-        .to_change(
+        .change(
             format!("let {wanted} wait"),
             "a packet that is dropped there belongs to an admitted connection as often as to a new one, and is sent again much later",
         )
@@ -137,7 +137,7 @@ pub(super) fn packet_budget(network: &Network) -> Finding {
     if softnet.squeezed.saturating_mul(budget.saturating_mul(10)) <= softnet.packets {
         return found;
     }
-    found.noting(
+    found.note(
         "raise net.core.netdev_budget only if CPUs are idle meanwhile",
         "a larger budget gives the receive stage more of the CPU, and under overload what it takes is missing for serving",
     )
@@ -167,11 +167,11 @@ pub(super) fn spread(interface: &Interface, cpus: usize) -> Finding {
     let why = "one CPU takes all that the interface brings: it is the limit of the whole machine, and the worker on it starves first";
     if *receive_queues > 1 {
         return found
-            .to_change("spread the interrupts of its queues over the CPUs", why)
+            .change("spread the interrupts of its queues over the CPUs", why)
             .by("systemctl enable --now irqbalance    # or write to /proc/irq/*/smp_affinity_list");
     }
     found
-        .to_change(
+        .change(
             format!("give it more queues (ethtool -L {name} combined {cpus}), or steer packets to all CPUs"),
             why,
         )
@@ -197,7 +197,7 @@ pub(super) fn threads(interface: &Interface) -> Option<Finding> {
     let found = |is| Finding::fine(format!("threaded receiving of {}", interface.name), is);
     Some(match interface.threaded? {
         true => found("on"),
-        false => found("off").noting(
+        false => found("off").note(
             format!("try it under a load of your own: echo 1 > /sys/class/net/{}/threaded", interface.name),
             "in threads the scheduler can hold the receive stage to its share; without, it runs before everything else. Which is better here was not measured",
         ),
@@ -209,7 +209,7 @@ pub(super) fn xdp(privileges: Option<Privileges>) -> Finding {
     match privileges {
         None => Finding::unknown(subject),
         Some(privileges) if privileges.may_attach_xdp() => Finding::fine(subject, "yes"),
-        Some(_) => Finding::fine(subject, "no").noting(
+        Some(_) => Finding::fine(subject, "no").note(
             "grant CAP_NET_ADMIN and CAP_BPF if new connections are to be dropped there (AmbientCapabilities= in a systemd unit)",
             "without, they are dropped by a filter on the listener, which needs no privilege and costs a few microseconds each",
         ),

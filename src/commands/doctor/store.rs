@@ -16,7 +16,7 @@ pub(super) fn direct(path: &Path, answer: &io::Result<DirectReads>) -> Finding {
     let subject = format!("direct I/O of {}", path.display());
     match answer {
         Ok(DirectReads::Offered) => Finding::fine(subject, "yes"),
-        Ok(DirectReads::Refused) => Finding::fine(subject, "no").to_change(
+        Ok(DirectReads::Refused) => Finding::fine(subject, "no").change(
             "put the store on a raw device, or on a filesystem that has it (ext4, xfs)",
             "bodies are then read into memory instead of lent by the kernel, and writes fill the page cache",
         ),
