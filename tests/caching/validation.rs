@@ -91,6 +91,7 @@ fn a_large_body_survives_a_304() {
         let response = tidegate.get("/").expect(200);
         assert_eq!(response.body.len(), 3_000_000);
         pattern.compare(&response.body, 0);
+        tidegate.wait_stored(1);
     }
     assert_eq!(origin.count(), 2);
 }

@@ -1,10 +1,10 @@
 //! Ports that are nobody else's.
 //!
 //! A port number asked from the kernel can be given away again before the process under test binds it. A
-//! [`Reserved`] keeps it: a socket stays bound there, never listening, and lets only listeners with `SO_REUSEPORT`
-//! beside it. Connections to a port that is reserved only are refused.
+//! [`Reserved`] keeps it: a socket stays bound there, never listening, and lets only listeners with `SO_REUSEPORT` or
+//! `SO_REUSEADDR` beside it. Connections to a port that is reserved only are refused.
 
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
@@ -23,17 +23,13 @@ impl Reserved {
         socket.bind(&SocketAddr::new(ip, 0).into()).expect("bind");
         // After the bind: at the bind it would let the kernel choose a port that another test reserves.
         socket.set_reuse_port(true).expect("SO_REUSEPORT");
+        socket.set_reuse_address(true).expect("SO_REUSEADDR");
         Reserved { socket }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.socket.local_addr().ok().and_then(|a| a.as_socket()).expect("a bound socket")
     }
-}
-
-/// A port that was free a moment ago, for a listener that shares with nobody. The caller retries on a clash.
-pub(crate) fn free_on(ip: IpAddr) -> SocketAddr {
-    TcpListener::bind((ip, 0)).and_then(|listener| listener.local_addr()).expect("a free port")
 }
 
 /// An address where connections are refused for as long as the returned guard lives.

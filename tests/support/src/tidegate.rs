@@ -14,12 +14,10 @@ use crate::admin::Metrics;
 use crate::client::{Ask, Client};
 use crate::message::Response;
 use crate::origin::Address;
-use crate::port::{Reserved, free_on};
+use crate::port::Reserved;
 use crate::process::end;
 use crate::{PATIENCE, eventually};
 
-/// How often a start is tried again when the admin port was taken in between.
-const START_ATTEMPTS: usize = 5;
 
 /// How a Tidegate is to be started.
 pub struct Builder {
@@ -49,7 +47,7 @@ enum Store {
 pub struct Tidegate {
     builder: Builder,
     child: Child,
-    admin: SocketAddr,
+    admin: Reserved,
     listen: Reserved,
     home: TempDir,
 }
@@ -94,7 +92,7 @@ impl Tidegate {
 
     /// Where the admin interface listens.
     pub fn admin_address(&self) -> SocketAddr {
-        self.admin
+        self.admin.address()
     }
 
     /// The process id.
@@ -146,7 +144,8 @@ impl Tidegate {
     /// A request to the admin interface.
     #[track_caller]
     pub fn admin(&self, ask: Ask) -> Response {
-        Client::connect(self.admin).ask(ask.host(&self.admin.to_string()))
+        let admin = self.admin_address();
+        Client::connect(admin).ask(ask.host(&admin.to_string()))
     }
 
     /// All metrics of now.
@@ -247,7 +246,7 @@ impl Tidegate {
     /// Starts again, and waits for nothing but that it serves.
     #[track_caller]
     pub fn restart_at_once(&mut self) {
-        self.child = self.builder.launch(&self.listen, &self.home, &mut self.admin);
+        self.child = self.builder.launch(&self.listen, &self.home, &self.admin);
     }
 }
 
@@ -345,16 +344,26 @@ impl Builder {
         Builder { listen: Ipv6Addr::LOCALHOST.into(), ..self }
     }
 
-    /// Starts it and waits until it says that it is ready.
+    /// Starts it and waits until it says that it is ready and all that is stored can be found.
     ///
     /// # Panics
     /// When it ends instead, with what it said.
     #[track_caller]
     pub fn start(self) -> Tidegate {
+        let tidegate = self.start_at_once();
+        tidegate.wait_recovered();
+        tidegate
+    }
+
+    /// Starts it, and waits for nothing but that it serves.
+    ///
+    /// # Panics
+    /// As [`Builder::start`].
+    #[track_caller]
+    pub fn start_at_once(self) -> Tidegate {
         let home = TempDir::new().expect("a directory");
-        let listen = Reserved::on(self.listen);
-        let mut admin = listen.address();
-        let child = self.launch(&listen, &home, &mut admin);
+        let (listen, admin) = (Reserved::on(self.listen), Reserved::on(self.listen));
+        let child = self.launch(&listen, &home, &admin);
         Tidegate { builder: self, child, admin, listen, home }
     }
 
@@ -362,8 +371,8 @@ impl Builder {
     #[track_caller]
     pub fn refused(self) -> Run {
         let home = TempDir::new().expect("a directory");
-        let listen = Reserved::on(self.listen);
-        let mut child = self.spawn(&listen, &home, free_on(self.listen));
+        let (listen, admin) = (Reserved::on(self.listen), Reserved::on(self.listen));
+        let mut child = self.spawn(&listen, &home, &admin);
         let deadline = Instant::now() + PATIENCE;
         while child.try_wait().expect("wait").is_none() {
             assert!(Instant::now() < deadline || child.kill().is_err(), "it serves: {}", errors(&home));
@@ -374,23 +383,18 @@ impl Builder {
     }
 
     #[track_caller]
-    fn launch(&self, listen: &Reserved, home: &TempDir, admin: &mut SocketAddr) -> Child {
-        for _ in 0..START_ATTEMPTS {
-            *admin = free_on(self.listen);
-            let mut child = self.spawn(listen, home, *admin);
-            match wait_ready(&mut child, *admin) {
-                Ok(()) => return child,
-                Err(_) if errors(home).to_lowercase().contains("in use") => {}
-                Err(why) => panic!("tidegate did not start: {why}\n{}", errors(home)),
-            }
+    fn launch(&self, listen: &Reserved, home: &TempDir, admin: &Reserved) -> Child {
+        let mut child = self.spawn(listen, home, admin);
+        if let Err(why) = wait_ready(&mut child, admin.address()) {
+            panic!("tidegate did not start: {why}\n{}", errors(home));
         }
-        panic!("no free admin port: {}", errors(home));
+        child
     }
 
-    fn spawn(&self, listen: &Reserved, home: &TempDir, admin: SocketAddr) -> Child {
+    fn spawn(&self, listen: &Reserved, home: &TempDir, admin: &Reserved) -> Child {
         let mut command = self.program();
         command.arg("serve").args(["--workers", &self.workers.to_string(), "--memory", &self.memory]);
-        command.args(["--admin", &admin.to_string()]);
+        command.args(["--admin", &admin.address().to_string()]);
         let mut toml = self.toml.clone();
         if self.reverse_by_file {
             toml += &format!("[[listen]]\naddress = \"{}\"\nmode = \"reverse\"\n", listen.address());
