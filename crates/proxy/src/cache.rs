@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use semantics::{Policy, UnixSeconds};
-use store::{At, Damaged, ExtentRef, KeyHash, Outbox, Place, Record, Store, Table};
+use store::{Damaged, ExtentRef, KeyHash, Outbox, Place, Record, Store, Table};
 
 use crate::disk::{Disk, ReadFailed};
 use crate::memory::MemoryTier;
@@ -153,10 +153,7 @@ impl Cache {
         found: &store::Found,
         policy: &Policy,
     ) -> Result<Option<Object>, ReadFailed> {
-        let bytes: Bytes = match &found.at {
-            At::Buffered(bytes) => bytes.clone(),
-            At::Device(lease) => disk.read(lease, found.again).await?,
-        };
+        let bytes = disk.bytes(&found.at, found.again).await?;
         let bad = || {
             disk.disks().tell_bad(&found.place, Damaged::Record);
             ReadFailed::Checksum
@@ -211,10 +208,8 @@ impl Cache {
     /// The checked bytes of one extent.
     async fn extent(&self, disk: &Disk, extent: &ExtentRef, again: bool) -> Result<Bytes, ReadFailed> {
         let place = self.store.extent_place(extent).ok_or(ReadFailed::Gone)?;
-        let bytes = match self.store.at(&place).ok_or(ReadFailed::Gone)? {
-            At::Buffered(bytes) => bytes,
-            At::Device(lease) => disk.read(&lease, again).await?,
-        };
+        let at = self.store.at(&place).ok_or(ReadFailed::Gone)?;
+        let bytes = disk.bytes(&at, again).await?;
         if store::crc32c(&bytes) == extent.crc {
             return Ok(bytes);
         }

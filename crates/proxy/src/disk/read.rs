@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::{Crc32c, DeviceIndex, Lease, Place};
+use store::{At, Crc32c, DeviceIndex, Lease, Place};
 use sys::aligned::{AlignedBuffer, BLOCK_BYTES};
 use sys::device::{Device, Direct};
 use sys::operation::Operation;
@@ -62,6 +62,17 @@ impl Disks {
 }
 
 impl Disk {
+    /// The bytes that the store has given the way to: from its buffer, or read as [`Disk::read`] does.
+    ///
+    /// # Errors
+    /// [`ReadFailed`].
+    pub async fn bytes(&self, at: &At, again: bool) -> Result<Bytes, ReadFailed> {
+        match at {
+            At::Buffered(bytes) => Ok(bytes.clone()),
+            At::Device(lease) => self.read(lease, again).await,
+        }
+    }
+
     /// Reads the bytes of a place for use at once, such as a record. `again`: it was used before, so that the page cache is
     /// a good place for it.
     ///

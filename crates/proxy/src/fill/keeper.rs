@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use store::{At, Declined, KeyHash, Outbox, WrittenExtent};
+use store::{Declined, KeyHash, Outbox, WrittenExtent};
 
 use super::Promised;
 use crate::cache::Cache;
@@ -105,13 +105,7 @@ pub fn refresh(worker: &Rc<Worker>, old: &Response, head: &Arc<Head>) -> Respons
 async fn refresh_record(worker: &Rc<Worker>, fresh: &Response, place: store::Place) {
     let Cache { store, purges, .. } = &*worker.shared.cache;
     let Some(found) = store.lookup(fresh.hash).filter(|found| found.place == place) else { return };
-    let bytes: Bytes = match found.at {
-        At::Buffered(bytes) => bytes,
-        At::Device(lease) => match worker.disk.read(&lease, false).await {
-            Ok(bytes) => bytes,
-            Err(_) => return,
-        },
-    };
+    let Ok(bytes) = worker.disk.bytes(&found.at, false).await else { return };
     let Ok(record) = store.record(&place, &bytes) else { return };
     if !record.is_intact() {
         worker.shared.cache.bad(&worker.disk, fresh.hash, &place);

@@ -6,9 +6,8 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
 use semantics::parts::are_of_one;
-use store::{At, Declined, Expected, ExtentRef, KeyHash, Outbox, Piece, Place, Table, Terms, WrittenExtent};
+use store::{Declined, Expected, ExtentRef, KeyHash, Outbox, Piece, Place, Table, Terms, WrittenExtent};
 
 use super::Promised;
 use super::keeper::told;
@@ -87,10 +86,7 @@ async fn look(worker: &Rc<Worker>, hash: KeyHash, key: &[u8]) -> Option<Seen> {
     let cache = &worker.shared.cache;
     let Some(found) = cache.store.lookup(hash) else { return Some(Seen::Nothing) };
     let place = found.place;
-    let bytes: Bytes = match found.at {
-        At::Buffered(bytes) => bytes,
-        At::Device(lease) => worker.disk.read(&lease, false).await.ok()?,
-    };
+    let bytes = worker.disk.bytes(&found.at, false).await.ok()?;
     let Ok(record) = cache.store.record(&place, &bytes) else {
         cache.bad(&worker.disk, hash, &place);
         return Some(Seen::Nothing);
