@@ -247,15 +247,15 @@ fn wanted_part(
     let part = semantics::may_store_part(&query.request.traits, head, times, policy).ok()?;
     let is_wanted = part.range.start == missing.start && part.range.end <= missing.end;
     let is_framed = !matches!(body, ResponseBody::Length(n) if *n != part.range.len());
-    let fits = is_wanted && is_framed && are_of_one(&part.stored, &response.head.stored);
+    if !(is_wanted && is_framed && are_of_one(&part.stored, &response.head.stored)) {
+        return None;
+    }
     let new = object::updated(&response.head, &head.fields, times, policy, query.left_out)?;
-    let tags = match tags::read(&head.fields, &query.worker.shared.settings.purge.tag_fields) {
-        Ok(fresh) if !fresh.is_empty() => fresh,
-        _ => response.head.tags.clone(),
-    };
+    let tag_fields = &query.worker.shared.settings.purge.tag_fields;
+    let tags = tags::renewed(&head.fields, tag_fields, &response.head.tags);
     // Marks since either moment have not been compared with what is now.
     let epoch = query.epoch.min(response.object.seen.epoch());
-    fits.then_some((part, object::Head { tags, epoch, ..new }))
+    Some((part, object::Head { tags, epoch, ..new }))
 }
 
 fn start(

@@ -103,10 +103,7 @@ fn freshen(query: &Query<'_>, old: &Response, fresh: Freshened<'_>) -> Response 
     let received_at = stored.received_at.0;
     let reason = wire::write::reason(stored.status).as_bytes();
     let text = object::stored_text(stored.status, reason, &fields, length, received_at, query.left_out);
-    let tags = match tags::read(&fields, &worker.shared.settings.purge.tag_fields) {
-        Ok(fresh) if !fresh.is_empty() => fresh,
-        _ => old.head.tags.clone(),
-    };
+    let tags = tags::renewed(&fields, &worker.shared.settings.purge.tag_fields, &old.head.tags);
     // Marks since either moment have not been compared with what is now.
     let epoch = query.epoch.min(old.object.seen.epoch());
     let head = Arc::new(Head { stored, text: text.into(), tags, epoch });

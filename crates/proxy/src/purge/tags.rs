@@ -33,6 +33,16 @@ pub fn read(fields: &Fields<'_>, names: &[String]) -> Result<Box<[u8]>, TooMany>
     if tags.len() > TAGS_BYTES_MAX { Err(TooMany) } else { Ok(tags.into()) }
 }
 
+/// The tags of a stored response whose head is brought up to date by these fields: theirs, or, where they have none or more
+/// than are kept, those that it `had`.
+#[must_use]
+pub fn renewed(fields: &Fields<'_>, names: &[String], had: &[u8]) -> Box<[u8]> {
+    match read(fields, names) {
+        Ok(fresh) if !fresh.is_empty() => fresh,
+        _ => had.into(),
+    }
+}
+
 /// The tags in what [`read`] gave.
 pub fn each(tags: &[u8]) -> impl Iterator<Item = &[u8]> {
     tags.split(|byte| *byte == b' ').filter(|tag| !tag.is_empty())
@@ -100,6 +110,16 @@ mod tests {
         assert!(read(&fields, &names()).is_ok());
         fields.push("Cache-Tag", b"u");
         assert_eq!(read(&fields, &names()), Err(TooMany));
+    }
+
+    #[test]
+    fn new_tags_replace_those_that_there_were() {
+        let long = "t".repeat(TAGS_BYTES_MAX + 1);
+        for (new, expected) in [("a b", "a b"), (" , ", "old"), (long.as_str(), "old")] {
+            let mut fields = Fields::new();
+            fields.push("Cache-Tag", new.as_bytes());
+            assert_eq!(&renewed(&fields, &names(), b"old")[..], expected.as_bytes(), "{new}");
+        }
     }
 
     #[test]
