@@ -19,6 +19,7 @@ use sys::device::{Device, Direct, OpenError, create_preallocated};
 use sys::operation::Operation;
 use sys::queue::{Completion, Queue, Token};
 
+use super::queue::errno;
 use super::{Disks, Traffic, Warm};
 use crate::settings::{StoreAdmission, StoreIo, StoreSettings};
 
@@ -367,7 +368,7 @@ impl<'d> Driver<'d> {
 
     fn outcome(&mut self, completion: Completion) -> Option<(IoId, IoResult)> {
         let (id, reading) = self.running.remove(&completion.token)?;
-        let result = completion.result.map_err(|e| IoError::Failed(e.raw_os_error().unwrap_or(5)));
+        let result = completion.result.map_err(|e| IoError::Failed(errno(&e)));
         let is_sync = matches!(completion.operation, Operation::Sync { .. });
         drop(completion.operation);
         let done = result.and_then(|count| match reading {

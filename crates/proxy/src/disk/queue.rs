@@ -289,7 +289,7 @@ impl Inner {
     /// Of several parts that failed together each is tried by itself: one bad block is to cost what lies on it.
     fn end_run(&self, device: usize, mut offset: u64, writers: Vec<Writer>, result: io::Result<usize>) {
         let again = result.is_err() && writers.len() > 1 && !self.is_retired(device);
-        let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
+        let errno = result.err().map(|error| errno(&error));
         for writer in writers {
             let len = writer.bytes.len() as u64;
             if again {
@@ -308,8 +308,11 @@ impl Inner {
     }
 }
 
-/// `EIO`: for errors that the kernel gave no number.
-const EIO: i32 = 5;
+/// The number of an error; `EIO` for those that the kernel gave none.
+pub(super) fn errno(error: &io::Error) -> i32 {
+    const EIO: i32 = 5;
+    error.raw_os_error().unwrap_or(EIO)
+}
 
 /// A caller that left at this very moment loses nothing: its buffer ended with the operation.
 pub(super) fn tell(done: oneshot::Sender<Result<usize, Unserved>>, result: Result<usize, Unserved>) {

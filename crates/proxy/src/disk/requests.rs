@@ -4,14 +4,11 @@
 
 use store::{Io, IoDone, IoError, IoResult, Outbox};
 
-use super::queue::{Patience, Unserved};
+use super::queue::{Patience, Unserved, errno};
 use super::{Disk, Inner};
 
 /// `ENXIO`: no such device.
 const ENXIO: i32 = 6;
-
-/// `EIO`: for errors without a number.
-const EIO: i32 = 5;
 
 impl Disk {
     /// Carries out what the store asks for, and what it asks for then, without waiting. The thread must not end
@@ -65,7 +62,7 @@ impl Disk {
 
 fn io_error(error: Unserved) -> IoError {
     IoError::Failed(match error {
-        Unserved::Error(error) => error.raw_os_error().unwrap_or(EIO),
+        Unserved::Error(error) => errno(&error),
         Unserved::Unanswered | Unserved::Retired => ENXIO,
     })
 }
