@@ -241,7 +241,7 @@ impl<'c> Outbound<'c> {
         limits: Limits,
     ) -> Result<(), Unfinished> {
         use pump::route::{Source, route};
-        if route(Source::Socket, n, self.socket.abilities()) == pump::Route::Splice
+        if route(Source::Socket, n, self.socket.abilities()) == Route::Splice
             && let Ok(mut pipe) = self.means.pipes.take()
         {
             return match n {

@@ -1,7 +1,7 @@
 //! Moves body bytes from one end to another.
 //!
 //! [`route`] picks the way, one short file walks each of them: [`memory`] (bytes that rest in user memory),
-//! [`sendfile`] (device to socket), [`splice`] (socket to socket through a pipe), [`copy`] (through a buffer) and
+//! [`sendfile`] (device to socket), [`splice`] (socket to socket through a pipe), [`copy`] (into a buffer) and
 //! [`tunnel`] (splice, both ways). What must hold in all of them: exactly the asked number of bytes moves or the
 //! caller learns who stopped it ([`Stopped`]) and how many did move; nothing here ever waits for a disk.
 //! HTTP, the index and settings are unknown here.

@@ -6,7 +6,7 @@
 use crate::socket::Abilities;
 
 /// A way for body bytes. The ledger counts by these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
     /// From user memory, with one vectored send.
     Memory,
@@ -16,6 +16,22 @@ pub enum Route {
     Splice,
     /// Received into user memory and sent from it.
     Copy,
+}
+
+impl Route {
+    /// All, in the order of the ledger.
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Sendfile, Self::Splice, Self::Copy];
+
+    /// The word for metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Sendfile => "sendfile",
+            Self::Splice => "splice",
+            Self::Copy => "copy",
+        }
+    }
 }
 
 /// Where a body's bytes are.

@@ -7,8 +7,9 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use pump::Route;
 
-use super::worker::{DurationTotals, RequestResult, Route, ShedStage, Totals};
+use super::worker::{DurationTotals, RequestResult, ShedStage, Totals};
 use super::{DeviceReading, Metrics, StoreReading, histogram};
 use crate::disk::WarmUse;
 

@@ -23,7 +23,8 @@ use parking_lot::{Mutex, RwLock};
 use crate::disk::WarmUse;
 
 pub use encode::{METRICS, MetricInfo, document};
-pub use worker::{RequestResult, Route, ShedStage, Totals, WorkerMetrics};
+pub use pump::Route;
+pub use worker::{RequestResult, ShedStage, Totals, WorkerMetrics};
 
 /// All the counters of a running proxy.
 pub struct Metrics {

@@ -6,6 +6,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use pump::Route;
+
 use super::histogram;
 
 /// How a request ended, in one word: the label `result`, and the first word of an access log line's end.
@@ -58,35 +60,6 @@ impl RequestResult {
             Self::Tunnel => "tunnel",
             Self::Error => "error",
             Self::Shed => "shed",
-        }
-    }
-}
-
-/// The way that body bytes took to a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Route {
-    /// From the memory tier or a fill's buffer.
-    Memory,
-    /// Lent from the page cache by `sendfile`.
-    Sendfile,
-    /// From socket to socket through a pipe.
-    Splice,
-    /// Through a buffer of ours.
-    Copy,
-}
-
-impl Route {
-    /// Every route, in the order of the counters.
-    pub const ALL: [Self; 4] = [Self::Memory, Self::Sendfile, Self::Splice, Self::Copy];
-
-    /// The label value.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Sendfile => "sendfile",
-            Self::Splice => "splice",
-            Self::Copy => "copy",
         }
     }
 }
