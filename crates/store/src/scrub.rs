@@ -18,11 +18,11 @@ use crate::block::{BLOCK_BYTES, round_to_blocks};
 use crate::checksum::Crc32c;
 use crate::config::ScrubConfig;
 use crate::disk::extent::ExtentRef;
-use crate::disk::segment::{Entry, Trailer};
-use crate::geometry::Geometry;
+use crate::disk::run::{Run, runs};
+use crate::disk::segment::Entry;
 use crate::io::IoId;
 use crate::lease::Lease;
-use crate::types::{DeviceId, DeviceIndex, KeyHash, Millis, Place};
+use crate::types::{DeviceIndex, KeyHash, Millis, Place};
 use std::collections::VecDeque;
 
 /// Bytes of one read.
@@ -261,42 +261,13 @@ impl BodyCheck {
     }
 }
 
-/// What the end of a segment lists, and whether both copies of that are good; nothing where neither is.
-pub(crate) fn read_contents(
-    bytes: &[u8],
-    geometry: &Geometry,
-    life: (DeviceId, u32, u64),
-) -> Option<(Vec<Entry>, bool)> {
-    let (tables, trailer) = bytes.split_at_checked(bytes.len().checked_sub(BLOCK_BYTES as usize)?)?;
-    let trailer = Trailer::decode(trailer, geometry).ok()?;
-    let ours = (trailer.device, trailer.segment, trailer.sequence) == life
-        && trailer.contents_bytes(geometry) as usize == tables.len();
-    let entries = trailer.contents(tables, geometry).ok().filter(|_| ours)?;
-    let (one, other) = tables.split_at(tables.len() / 2);
-    Some((entries, one == other))
-}
-
-/// Groups the records of a segment so that one read gets each group; the first group last.
-pub(crate) fn group(segment: &Place, mut entries: Vec<Entry>) -> Vec<Step> {
-    entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.offset));
-    let mut steps: Vec<Step> = Vec::new();
-    while let Some(first) = entries.pop() {
-        let from = first.offset / BLOCK_BYTES * BLOCK_BYTES;
-        let mut end = round_to_blocks(first.offset + first.len);
-        let mut group = vec![first];
-        while let Some(entry) =
-            entries.pop_if(|entry| round_to_blocks(entry.offset + entry.len) - from <= STEP_BYTES)
-        {
-            end = end.max(round_to_blocks(entry.offset + entry.len));
-            group.push(entry);
-        }
-        steps.push(Step::Records {
-            place: Place { offset: from, len: end - from, ..*segment },
-            entries: group,
-        });
-    }
-    steps.reverse();
-    steps
+/// The records of a segment as steps of one read each; the first one last.
+pub(crate) fn records(segment: &Place, entries: Vec<Entry>) -> Vec<Step> {
+    let step = |Run { from, len, items }| {
+        let place = Place { offset: from, len, ..*segment };
+        Step::Records { place, entries: items }
+    };
+    runs(entries, STEP_BYTES, |entry| entry).into_iter().rev().map(step).collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 pub mod checkpoint;
 pub mod extent;
 pub mod record;
+pub(crate) mod run;
 pub mod segment;
 pub mod superblock;
 

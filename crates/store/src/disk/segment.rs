@@ -234,6 +234,28 @@ impl Trailer {
     }
 }
 
+/// What the end of a sealed segment lists: both contents tables and the trailer, as they are on the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Contents {
+    pub(crate) entries: Vec<Entry>,
+    /// Whether both copies of the table are good; one is.
+    pub(crate) both_good: bool,
+}
+
+impl Contents {
+    /// Reads the end of a segment in this life (device, segment, sequence); nothing where both copies are damaged or it is
+    /// another life's.
+    pub(crate) fn read(bytes: &[u8], geometry: &Geometry, life: (DeviceId, u32, u64)) -> Option<Self> {
+        let (tables, trailer) = bytes.split_at_checked(bytes.len().checked_sub(BLOCK_BYTES as usize)?)?;
+        let trailer = Trailer::decode(trailer, geometry).ok()?;
+        let is_ours = (trailer.device, trailer.segment, trailer.sequence) == life
+            && trailer.contents_bytes(geometry) as usize == tables.len();
+        let entries = trailer.contents(tables, geometry).ok().filter(|_| is_ours)?;
+        let (one, other) = tables.split_at(tables.len() / 2);
+        Some(Self { entries, both_good: one == other })
+    }
+}
+
 /// What a contents table says of a part of its segment, or of older parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {

@@ -9,15 +9,15 @@
 //! checkpoint promises that it does not. That works because lives are taken back in their order.
 //!
 //! Objects whose *extents* are in the segment but whose record is elsewhere stay in the index: the life in
-//! the extent reference is over, a reader is refused the lease and forgets the object. (Telling them from objects
-//! that were replaced by newer ones would cost a read for each.)
+//! the extent reference is over, a reader is refused the lease and finds a hole. (Telling them from objects that were
+//! replaced by newer ones would cost a read for each.)
 
 use super::victim::{self, Fate};
 use super::{Failure, Log, Sealed, State};
-use crate::block::{BLOCK_BYTES, round_to_blocks};
 use crate::disk::extent::ExtentRef;
 use crate::disk::record::{self, BodyToWrite, Record, RecordToWrite};
-use crate::disk::segment::{Entry, Trailer};
+use crate::disk::run::{Run, runs};
+use crate::disk::segment::{Contents, Entry};
 use crate::fingerprint::Fingerprint;
 use crate::index::Location;
 use crate::io::{Io, IoDone, IoId, IoResult, Outbox};
@@ -63,13 +63,8 @@ pub(crate) struct Body {
     pub(crate) sequence: u64,
 }
 
-/// Records that one read gets.
-#[derive(Debug)]
-struct Batch {
-    from: u32,
-    len: u32,
-    records: Vec<(Entry, Location)>,
-}
+/// Records that one read gets, with what the index says of them.
+type Batch = Run<(Entry, Location)>;
 
 /// A segment without contents that may still have readers.
 #[derive(Debug)]
@@ -134,7 +129,7 @@ impl Log {
             Step::Contents { .. } => {
                 let Fate { records, bodies, doomed } = self.sort_contents(segment, sequence, bytes);
                 self.doomed = doomed;
-                let records = batches(records, self.common.config.gather_bytes);
+                let records = runs(records, self.common.config.gather_bytes, |(entry, _)| entry);
                 self.reclaim = Some(Reclaim { segment, sequence, step: Step::Bodies { bodies, records } });
                 self.skip_bodies_if_none(out);
             }
@@ -209,7 +204,9 @@ impl Log {
     /// Decides what is carried. Without a contents table that can be trusted everything is dropped.
     fn sort_contents(&mut self, segment: u32, sequence: u64, bytes: Option<Bytes>) -> Fate {
         let number = self.device.base + segment;
-        let Some(entries) = bytes.and_then(|bytes| self.decode_contents(segment, sequence, &bytes)) else {
+        let (life, geometry) = ((self.device.id, segment, sequence), &self.device.geometry);
+        let contents = bytes.and_then(|bytes| Contents::read(&bytes, geometry, life));
+        let Some(Contents { entries, .. }) = contents else {
             let gone = self.common.index.sweep(|location| location.segment() == number);
             gone.into_iter().for_each(|of| self.count_evicted(of));
             return Fate::default();
@@ -236,19 +233,8 @@ impl Log {
         self.common.policy.evicted(of);
     }
 
-    fn decode_contents(&self, segment: u32, sequence: u64, bytes: &[u8]) -> Option<Vec<Entry>> {
-        let geometry = &self.device.geometry;
-        let split = bytes.len().checked_sub(BLOCK_BYTES as usize)?;
-        let trailer = Trailer::decode(&bytes[split..], geometry).ok()?;
-        let ours = (trailer.device, trailer.segment, trailer.sequence) == (self.device.id, segment, sequence);
-        if !ours || trailer.contents_bytes(geometry) as usize != split {
-            return None;
-        }
-        trailer.contents(&bytes[..split], geometry).ok()
-    }
-
     fn carry(&mut self, segment: u32, sequence: u64, batch: &Batch, bytes: Option<Bytes>, out: &mut Outbox) {
-        for (entry, old) in &batch.records {
+        for (entry, old) in &batch.items {
             let from = (entry.offset - batch.from) as usize;
             let raw = bytes.as_ref().and_then(|bytes| bytes.get(from..from + entry.len as usize));
             let carried = raw.is_some_and(|raw| self.carry_one(segment, sequence, entry, *old, raw, out));
@@ -361,22 +347,4 @@ fn may_reuse(readers: u32) -> bool {
         return true;
     }
     readers == 0
-}
-
-/// Groups records so that one read of at most about `bytes_max` gets each group.
-fn batches(mut records: Vec<(Entry, Location)>, bytes_max: u32) -> Vec<Batch> {
-    records.sort_unstable_by_key(|(entry, _)| entry.offset);
-    let mut batches: Vec<Batch> = Vec::new();
-    for (entry, location) in records {
-        let from = entry.offset / BLOCK_BYTES * BLOCK_BYTES;
-        let end = round_to_blocks(entry.offset + entry.len);
-        match batches.last_mut() {
-            Some(batch) if end - batch.from <= bytes_max => {
-                batch.len = batch.len.max(end - batch.from);
-                batch.records.push((entry, location));
-            }
-            _ => batches.push(Batch { from, len: end - from, records: vec![(entry, location)] }),
-        }
-    }
-    batches
 }

@@ -95,7 +95,7 @@ fn each_record_is_in_one_group_that_covers_it() {
             })
             .collect();
         let mut grouped = Vec::new();
-        for step in group(&SEGMENT, entries.clone()).into_iter().rev() {
+        for step in records(&SEGMENT, entries.clone()).into_iter().rev() {
             let Step::Records { place, entries } = step else { panic!("{step:?}") };
             assert!(place.offset.is_multiple_of(BLOCK_BYTES) && place.len.is_multiple_of(BLOCK_BYTES));
             assert!(place.len <= STEP_BYTES || entries.len() == 1);

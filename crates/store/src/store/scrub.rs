@@ -4,10 +4,10 @@
 //! Order of locks: the scrubber, then as everywhere (log, index shard).
 
 use super::{At, Device, Shared, Store};
-use crate::disk::segment::{Entry, EntryKind};
+use crate::disk::segment::{Contents, Entry, EntryKind};
 use crate::fingerprint::Fingerprint;
 use crate::log::{Failure, Sealed};
-use crate::scrub::{BodyCheck, Damage, Damaged, Judged, Reading, Scrub, Step, group, read_contents};
+use crate::scrub::{BodyCheck, Damage, Damaged, Judged, Reading, Scrub, Step, records};
 use crate::*;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -176,19 +176,20 @@ impl Shared {
 
     fn judge_contents(&self, scrub: &mut Scrub, place: &Place, bytes: &[u8]) {
         let Some(info) = self.device(place.device).map(|device| &device.info) else { return };
-        let contents = read_contents(bytes, &info.geometry, (info.id, place.segment, place.sequence));
-        let damaged = match contents {
+        let life = (info.id, place.segment, place.sequence);
+        let contents = Contents::read(bytes, &info.geometry, life);
+        let damaged = match &contents {
             None => Some(Damaged::Contents),
-            Some((_, false)) => Some(Damaged::ContentsCopy),
-            Some((_, true)) => None,
+            Some(contents) if !contents.both_good => Some(Damaged::ContentsCopy),
+            Some(_) => None,
         };
         if let Some(what) = damaged {
             self.common.bad.fetch_add(1, Relaxed);
             self.tell(scrub, place, what, None);
         }
-        let mut entries = contents.map(|(entries, _)| entries).unwrap_or_default();
+        let mut entries = contents.map(|contents| contents.entries).unwrap_or_default();
         entries.retain(|entry| self.is_current(place, entry));
-        scrub.todo = group(place, entries);
+        scrub.todo = records(place, entries);
     }
 
     fn judge_record(&self, scrub: &mut Scrub, segment: &Place, entry: &Entry, raw: &[u8], out: &mut Outbox) {
@@ -227,7 +228,7 @@ impl Shared {
         match step {
             Step::Contents(_) => self.tell(scrub, &place, Damaged::Unreadable, None),
             Step::Records { place, entries } if entries.len() > 1 => {
-                scrub.todo.extend(entries.into_iter().flat_map(|entry| group(&place, vec![entry])));
+                scrub.todo.extend(entries.into_iter().flat_map(|entry| records(&place, vec![entry])));
             }
             Step::Records { place, entries } => {
                 for entry in entries {
