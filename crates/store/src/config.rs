@@ -1,7 +1,7 @@
 //! The store's settings, in one place, with the defaults that were measured.
 
 use crate::policy::Admission;
-use crate::types::{KeyHash, Millis};
+use crate::types::Millis;
 
 /// What an operator (or a test) may choose. Sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +20,6 @@ pub struct Config {
     pub admission: Admission,
     /// Share of a reclaimed segment that what was used may take with it, in percent.
     pub carry_percent: u32,
-    /// An object that is carried forward whether it was used or not.
-    pub pinned: Option<KeyHash>,
     /// A device with this many I/O errors that count is retired.
     pub device_errors_max: u32,
     /// So much time lets one error count no more.
@@ -59,7 +57,6 @@ impl Default for Config {
             in_flight_bytes_max: 64 << 20,
             admission: Admission::default(),
             carry_percent: 90,
-            pinned: None,
             device_errors_max: 16,
             device_error_forgiven_after: 60_000,
             recovery_depth: 32,

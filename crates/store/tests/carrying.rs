@@ -17,7 +17,7 @@ struct World {
 }
 
 impl World {
-    fn new(devices: usize, pinned: Option<KeyHash>) -> Self {
+    fn new(devices: usize) -> Self {
         let mut disks: Vec<Vec<u8>> = (0..devices).map(formatted).collect();
         let sizes: Vec<DeviceToOpen> =
             disks.iter().map(|disk| DeviceToOpen { bytes: disk.len() as u64 }).collect();
@@ -25,7 +25,6 @@ impl World {
             inline_bytes_max: 4 << 10,
             gather_bytes: 32 << 10,
             extent_bytes_max: EXTENT as u32,
-            pinned,
             ..Config::default()
         };
         let mut recovery = Recovery::new(&sizes, config).unwrap();
@@ -199,7 +198,7 @@ fn body(key: u64, len: usize) -> Vec<u8> {
 #[test]
 fn large_bodies_in_use_stay_and_others_leave() {
     for devices in [1, 3] {
-        let mut world = World::new(devices, None);
+        let mut world = World::new(devices);
         // One piece, and several.
         let sizes = [9_000, 25_000, 60_000];
         for (key, len) in (0_u64..).zip(sizes) {
@@ -218,7 +217,7 @@ fn large_bodies_in_use_stay_and_others_leave() {
 /// A segment gives on at most nine tenths of itself, so a body that fills segments gets holes; what is there is right.
 #[test]
 fn of_a_body_longer_than_a_segment_most_stays() {
-    let mut world = World::new(1, None);
+    let mut world = World::new(1);
     let long = body(1, 300_000);
     world.put_large(1, long.len());
     world.turn_over(2, |world| {
@@ -230,7 +229,7 @@ fn of_a_body_longer_than_a_segment_most_stays() {
 
 #[test]
 fn a_large_body_leaves_once_it_is_used_no_more() {
-    let mut world = World::new(1, None);
+    let mut world = World::new(1);
     world.put_large(1, 100_000);
     (0..5).for_each(|_| assert!(world.get(1).is_some()));
     world.turn_over(4, |_| {});
@@ -239,7 +238,7 @@ fn a_large_body_leaves_once_it_is_used_no_more() {
 
 #[test]
 fn a_small_body_with_a_refreshed_head_stays_in_use() {
-    let mut world = World::new(2, None);
+    let mut world = World::new(2);
     let places: Vec<Place> = (0..10).map(|key| world.put_small(key, 3000)).collect();
     world.turn_over(1, |world| (0..10).for_each(|key| assert!(world.get(key).is_some())));
     drop(places);
@@ -248,14 +247,4 @@ fn a_small_body_with_a_refreshed_head_stays_in_use() {
         world.refresh(key, place);
     }
     world.turn_over(4, |world| (0..10).for_each(|key| assert_eq!(world.get(key), Some(body(key, 3000)))));
-}
-
-#[test]
-fn what_is_pinned_stays_without_being_used() {
-    let mut world = World::new(2, Some(hash(5)));
-    world.put_small(5, 2000);
-    world.put_small(6, 2000);
-    world.turn_over(3, |_| {});
-    assert_eq!(world.get(5), Some(body(5, 2000)));
-    assert_eq!(world.get(6), None);
 }

@@ -215,7 +215,6 @@ impl Log {
             segment_bytes: self.device.geometry.segment_bytes(),
             percent: self.common.config.carry_percent,
             free: (self.soon_free(), self.low_water()),
-            pinned: self.common.config.pinned.map(Fingerprint::from),
         };
         victim::decide(&entries, number, terms, |of| self.common.index.get(of))
     }

@@ -28,7 +28,6 @@ pub(super) struct Terms {
     pub(super) percent: u32,
     /// Free segments, and how many there should be.
     pub(super) free: (usize, usize),
-    pub(super) pinned: Option<Fingerprint>,
 }
 
 enum Candidate {
@@ -48,9 +47,8 @@ pub(super) fn decide(
         let Some(now) = now(entry.fingerprint) else { continue };
         let is_here = matches!(entry.kind, EntryKind::Record { elsewhere }
             if now.same_place(Location::new(number, entry.offset, entry.len, false, elsewhere)));
-        let is_wanted = now.hits() > 0 || terms.pinned == Some(entry.fingerprint);
         match entry.kind {
-            EntryKind::Record { .. } if is_here && is_wanted => {
+            EntryKind::Record { .. } if is_here && now.hits() > 0 => {
                 candidates.push(Candidate::Record(*entry, now))
             }
             EntryKind::Record { .. } if is_here => fate.doomed.push((*entry, now)),
@@ -62,9 +60,9 @@ pub(super) fn decide(
         }
     }
     candidates.extend(
-        bodies.into_iter().map(|(of, (uses, bytes))| {
-            Candidate::Body(of, Hot { uses, bytes, pinned: false, divisible: true })
-        }),
+        bodies
+            .into_iter()
+            .map(|(of, (uses, bytes))| Candidate::Body(of, Hot { uses, bytes, divisible: true })),
     );
     let (carried, left) = select(candidates, terms);
     for (candidate, granted) in carried {
@@ -83,12 +81,7 @@ pub(super) fn decide(
 
 fn select(candidates: Vec<Candidate>, terms: Terms) -> (Vec<(Candidate, u32)>, Vec<Candidate>) {
     let hot = |candidate: &Candidate| match candidate {
-        Candidate::Record(entry, now) => Hot {
-            uses: now.hits(),
-            bytes: entry.len,
-            pinned: terms.pinned == Some(entry.fingerprint),
-            divisible: false,
-        },
+        Candidate::Record(entry, now) => Hot { uses: now.hits(), bytes: entry.len, divisible: false },
         Candidate::Body(_, hot) => *hot,
     };
     policy::select(candidates, terms.segment_bytes, terms.percent, terms.free, hot)
@@ -114,7 +107,7 @@ mod tests {
     }
 
     fn fate(entries: &[Entry], now: &[(u32, Location)]) -> Fate {
-        let terms = Terms { segment_bytes: 1 << 16, percent: 50, free: (2, 2), pinned: Some(object(9)) };
+        let terms = Terms { segment_bytes: 1 << 16, percent: 50, free: (2, 2) };
         let now = |of| now.iter().find(|(number, _)| object(*number) == of).map(|(_, now)| *now);
         decide(entries, HERE, terms, now)
     }
@@ -126,7 +119,6 @@ mod tests {
         let rows = [
             (record(1), Some(here(1).with_hits(1)), "carried"),
             (record(1), Some(here(1)), "doomed"),
-            (record(9), Some(here(9)), "carried"),
             (record(1), Some(Location::new(3, 64, 640, true, false).with_hits(3)), "nothing"),
             (record(1), Some(large(1)), "body"),
             (record(1), None, "nothing"),
@@ -136,10 +128,7 @@ mod tests {
             (entry(1, EntryKind::Tombstone), Some(large(2)), "nothing"),
         ];
         for (entry, now, expected) in rows {
-            let now: Vec<_> = now
-                .map(|now| (if expected == "carried" && now == here(9) { 9 } else { 1 }, now))
-                .into_iter()
-                .collect();
+            let now: Vec<_> = now.into_iter().map(|now| (1, now)).collect();
             let fate = fate(&[entry], &now);
             let got = match (fate.records.len(), fate.bodies.len(), fate.doomed.len()) {
                 (1, 0, 0) => "carried",

@@ -12,8 +12,6 @@ pub(crate) struct Hot {
     pub(crate) uses: u32,
     /// Bytes that carrying it writes.
     pub(crate) bytes: u32,
-    /// Never to be lost, whatever its uses.
-    pub(crate) pinned: bool,
     /// Whether a part of it is worth carrying where not all of it fits.
     pub(crate) divisible: bool,
 }
@@ -38,14 +36,14 @@ pub(crate) fn select<T>(
     let share = free.min(wanted) as u64 * u64::from(percent) / wanted.max(1) as u64;
     let mut budget = u64::from(segment_bytes) * share / 100;
     candidates.sort_by_key(|of| {
-        let Hot { uses, bytes, pinned, .. } = hot(of);
-        (!pinned, std::cmp::Reverse(uses), bytes)
+        let Hot { uses, bytes, .. } = hot(of);
+        (std::cmp::Reverse(uses), bytes)
     });
     let (mut carried, mut left) = (Vec::new(), Vec::new());
     for of in candidates {
-        let Hot { bytes, pinned, divisible, .. } = hot(&of);
+        let Hot { bytes, divisible, .. } = hot(&of);
         let granted = match u32::try_from(budget).unwrap_or(u32::MAX) {
-            room if bytes <= room || pinned => bytes,
+            room if bytes <= room => bytes,
             room if divisible => room,
             _ => 0,
         };
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
 
     fn hot(uses: u32, bytes: u32) -> Hot {
-        Hot { uses, bytes, pinned: false, divisible: false }
+        Hot { uses, bytes, divisible: false }
     }
 
     fn carried(candidates: &[Hot], percent: u32, free: usize) -> Vec<Hot> {
@@ -82,12 +80,6 @@ mod tests {
         let all: Vec<Hot> = (0..10).map(|_| hot(1, 100)).collect();
         let counts = [0, 1, 2, 3, 4, 9].map(|free| carried(&all, 80, free).len());
         assert_eq!(counts, [0, 2, 4, 6, 8, 8]);
-    }
-
-    #[test]
-    fn what_is_pinned_is_always_carried() {
-        let pinned = Hot { uses: 0, bytes: 5000, pinned: true, divisible: false };
-        assert_eq!(carried(&[hot(3, 10), pinned], 0, 0), [pinned]);
     }
 
     #[test]
