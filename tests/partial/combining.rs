@@ -6,6 +6,15 @@ use crate::{Representation, asked, hit, part};
 
 const MIB: u64 = 1 << 20;
 
+/// Asks for these parts, and waits until they are stored.
+#[track_caller]
+fn store_parts(tidegate: &Tidegate, parts: &[(u64, u64)]) {
+    for &(start, end) in parts {
+        tidegate.ask(part(start, end));
+        hit(tidegate, start, end);
+    }
+}
+
 #[test]
 fn a_range_on_a_miss_asks_for_that_range_alone() {
     // Ten gigabytes: whoever fetched all of it would not come back in time, nor have room.
@@ -89,10 +98,7 @@ fn a_purge_takes_all_parts() {
     let all = Representation::new(4 * MIB);
     let origin = all.origin();
     let tidegate = Tidegate::reverse(&origin).start();
-    for (start, end) in [(0, MIB), (2 * MIB, 3 * MIB)] {
-        tidegate.ask(part(start, end));
-        hit(&tidegate, start, end);
-    }
+    store_parts(&tidegate, &[(0, MIB), (2 * MIB, 3 * MIB)]);
     tidegate.purge("http://www.example.com/");
     for (start, end) in [(0, MIB), (2 * MIB, 3 * MIB)] {
         all.expect_part(&tidegate.ask(part(start, end)), start, end);
@@ -105,10 +111,7 @@ fn parts_survive_stop_and_start() {
     let all = Representation::new(6 * MIB);
     let origin = all.origin();
     let mut tidegate = Tidegate::reverse(&origin).start();
-    for (start, end) in [(0, 100), (MIB, 3 * MIB)] {
-        tidegate.ask(part(start, end));
-        hit(&tidegate, start, end);
-    }
+    store_parts(&tidegate, &[(0, 100), (MIB, 3 * MIB)]);
     tidegate.stop();
     tidegate.restart();
     all.expect_part(&tidegate.ask(part(0, 100)).cache("hit"), 0, 100);
@@ -122,10 +125,7 @@ fn one_validation_is_for_all_parts() {
     let all = Representation::new(4 * MIB);
     let origin = all.origin();
     let tidegate = Tidegate::reverse(&origin).start();
-    for (start, end) in [(0, MIB), (2 * MIB, 3 * MIB)] {
-        tidegate.ask(part(start, end));
-        hit(&tidegate, start, end);
-    }
+    store_parts(&tidegate, &[(0, MIB), (2 * MIB, 3 * MIB)]);
     let reload = part(100, 200).field("Cache-Control", "no-cache");
     let response = tidegate.ask(reload);
     all.expect_part(&response, 100, 200);

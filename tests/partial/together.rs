@@ -1,6 +1,6 @@
 //! Several clients that want parts of one object at once.
 
-use testkit::{Ask, Script, Tidegate};
+use testkit::{Ask, Script, Tidegate, Upstream};
 
 use crate::{Representation, hit, part};
 
@@ -16,6 +16,19 @@ fn head_of_part(all: Representation, start: u64, end: u64) -> String {
         all.size,
         end - start
     )
+}
+
+/// The origin's side of a connection that brought the first thousand bytes, which are stored.
+fn with_its_beginning(all: Representation, origin: &Script, tidegate: &Tidegate) -> Upstream {
+    let mut first = tidegate.client();
+    first.send(part(0, 1000).bytes());
+    let mut upstream = origin.accept();
+    upstream.request();
+    upstream.send(head_of_part(all, 0, 1000));
+    upstream.send(all.pattern.bytes(0, 1000));
+    all.expect_part(&first.response(), 0, 1000);
+    hit(tidegate, 0, 1000);
+    upstream
 }
 
 #[test]
@@ -46,14 +59,7 @@ fn the_same_hole_is_asked_for_once_and_followed_from_where_it_is_wanted() {
     let origin = Script::new();
     // One worker: the pooled connection is the one that is taken.
     let tidegate = Tidegate::reverse(&origin).workers(1).start();
-    let mut first = tidegate.client();
-    first.send(part(0, 1000).bytes());
-    let mut upstream = origin.accept();
-    upstream.request();
-    upstream.send(head_of_part(all, 0, 1000));
-    upstream.send(all.pattern.bytes(0, 1000));
-    all.expect_part(&first.response(), 0, 1000);
-    hit(&tidegate, 0, 1000);
+    let mut upstream = with_its_beginning(all, &origin, &tidegate);
     // Both want bytes of the hole behind it; the second from further on.
     let mut leader = tidegate.client();
     leader.send(part(500, 2 * MIB).bytes());
@@ -175,14 +181,7 @@ fn what_the_store_could_not_hold_is_not_fetched_hole_by_hole() {
     let all = Representation::new(10_000 * MIB);
     let origin = Script::new();
     let tidegate = Tidegate::reverse(&origin).workers(1).start();
-    let mut first = tidegate.client();
-    first.send(part(0, 1000).bytes());
-    let mut upstream = origin.accept();
-    upstream.request();
-    upstream.send(head_of_part(all, 0, 1000));
-    upstream.send(all.pattern.bytes(0, 1000));
-    all.expect_part(&first.response(), 0, 1000);
-    hit(&tidegate, 0, 1000);
+    let mut upstream = with_its_beginning(all, &origin, &tidegate);
     let mut client = tidegate.client();
     client.send(Ask::get("/").bytes());
     assert!(!upstream.request().head.has("range"), "all of it is asked for, and goes past the store");

@@ -14,6 +14,16 @@ fn let_checkpoint_pass() {
     std::thread::sleep(Duration::from_millis(1500));
 }
 
+/// Stops it, or kills it behind a checkpoint.
+fn end(tidegate: &mut Tidegate, kill: bool) {
+    if kill {
+        let_checkpoint_pass();
+        tidegate.kill();
+    } else {
+        tidegate.stop();
+    }
+}
+
 fn mixed() -> Vec<String> {
     [targets(200, 700), targets(100, 20_000), targets(20, 300_000), targets(3, 4_000_000)].concat()
 }
@@ -83,12 +93,7 @@ fn served_while_the_index_is_not_whole() {
         tidegate.purge("http://www.example.com/7-700");
         get_all(&tidegate, &targets(20, 700));
         tidegate.purge("http://www.example.com/9-700");
-        if kill {
-            let_checkpoint_pass();
-            tidegate.kill();
-        } else {
-            tidegate.stop();
-        }
+        end(&mut tidegate, kill);
         tidegate.restart();
         assert!(!get(&tidegate, "/9-700"), "kill {kill}");
         expect_all_hits(&origin, &tidegate);
@@ -117,12 +122,7 @@ fn a_purged_object_stays_away_after_a_restart() {
         let mut tidegate = filled(&origin);
         let_checkpoint_pass();
         tidegate.purge("http://www.example.com/7-700");
-        if kill {
-            let_checkpoint_pass();
-            tidegate.kill();
-        } else {
-            tidegate.stop();
-        }
+        end(&mut tidegate, kill);
         tidegate.restart();
         assert!(!get(&tidegate, "/7-700"), "kill {kill}");
         assert!(get(&tidegate, "/8-700"), "kill {kill}");

@@ -2,7 +2,9 @@
 //! devices, small bodies whose head was refreshed. Byte for byte. What is not in use leaves.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use store::format::{FormatOptions, format};
+mod memory;
+
+use memory::{Disks, bytes_at, formatted, options, settle};
 use store::*;
 
 const SEGMENT: u32 = 128 << 10;
@@ -12,40 +14,26 @@ const EXTENT: usize = 16 << 10;
 /// A store over devices in memory that answer at once.
 struct World {
     store: Store,
-    disks: Vec<Vec<u8>>,
+    disks: Disks,
     now: Millis,
 }
 
 impl World {
     fn new(devices: usize) -> Self {
-        let mut disks: Vec<Vec<u8>> = (0..devices).map(formatted).collect();
-        let sizes: Vec<DeviceToOpen> =
-            disks.iter().map(|disk| DeviceToOpen { bytes: disk.len() as u64 }).collect();
+        let device_bytes = (SEGMENTS + 1) * u64::from(SEGMENT);
+        let disk = |number: usize| formatted(&options(number as u128 + 1, device_bytes, SEGMENT));
+        let mut disks: Disks = (0..devices).map(disk).collect();
         let config = Config {
             inline_bytes_max: 4 << 10,
             gather_bytes: 32 << 10,
             extent_bytes_max: EXTENT as u32,
             ..Config::default()
         };
-        let mut recovery = Recovery::new(&sizes, config).unwrap();
-        let mut out = Outbox::new();
-        recovery.start(&mut out);
-        while !recovery.is_finished() {
-            for io in std::mem::take(&mut out) {
-                let (id, done) = perform(&mut disks, io);
-                recovery.complete(id, Ok(done), &mut out);
-            }
-        }
-        Self { store: recovery.into_store().unwrap().0, disks, now: 0 }
+        Self { store: memory::open(&mut disks, config), disks, now: 0 }
     }
 
-    fn carry_out(&mut self, mut out: Outbox) {
-        while !out.is_empty() {
-            for io in std::mem::take(&mut out) {
-                let (id, done) = perform(&mut self.disks, io);
-                self.store.complete(id, Ok(done), &mut out);
-            }
-        }
+    fn carry_out(&mut self, out: Outbox) {
+        settle(&self.store, &mut self.disks, out);
     }
 
     /// Calls `put` until there is space.
@@ -100,14 +88,7 @@ impl World {
     }
 
     fn bytes(&self, at: &At) -> Vec<u8> {
-        match at {
-            At::Buffered(bytes) => bytes.to_vec(),
-            At::Device(lease) => {
-                let place = lease.place();
-                let from = self.store.device_offset(place).unwrap() as usize;
-                self.disks[usize::from(place.device.0)][from..from + place.len as usize].to_vec()
-            }
-        }
+        bytes_at(&self.store, &self.disks, at)
     }
 
     /// Looks the object up; its bytes, if all of them are there.
@@ -147,38 +128,6 @@ impl World {
             }
         }
     }
-}
-
-fn formatted(number: usize) -> Vec<u8> {
-    let device_bytes = (SEGMENTS + 1) * u64::from(SEGMENT);
-    let mut disk = vec![0; device_bytes as usize];
-    let options = FormatOptions {
-        device_bytes,
-        geometry: Geometry::new(device_bytes, SEGMENT).unwrap(),
-        device_id: DeviceId(number as u128 + 1),
-        store_id: 1,
-        hash_seed: 0,
-        now: 0,
-    };
-    for (offset, data) in format(&options) {
-        disk[offset as usize..][..data.len() as usize].copy_from_slice(data.as_ref());
-    }
-    disk
-}
-
-fn perform(disks: &mut [Vec<u8>], io: Io) -> (IoId, IoDone) {
-    let (id, disk) = (io.id(), &mut disks[usize::from(io.id().device().0)]);
-    let done = match io {
-        Io::Write { offset, data, .. } => {
-            disk[offset as usize..][..data.len() as usize].copy_from_slice(data.as_ref());
-            IoDone::Written
-        }
-        Io::Read { offset, len, .. } => {
-            IoDone::Read(bytes::Bytes::copy_from_slice(&disk[offset as usize..][..len as usize]))
-        }
-        Io::Sync { .. } => IoDone::Synced,
-    };
-    (id, done)
 }
 
 fn mix(n: u64) -> u64 {

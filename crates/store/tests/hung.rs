@@ -4,7 +4,9 @@
 //! bytes on their way to it count no more; the stop comes to its end; an answer that comes too late does no harm.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use store::format::{FormatOptions, format};
+mod memory;
+
+use memory::{Disks, formatted, options, perform};
 use store::*;
 
 const DEVICE_BYTES: u64 = 24 * (128 << 10);
@@ -12,65 +14,21 @@ const HUNG: DeviceIndex = DeviceIndex(1);
 
 /// Devices in memory, of which one may stop answering.
 struct World {
-    disks: Vec<Vec<u8>>,
+    disks: Disks,
     store: Store,
     hangs: bool,
     unanswered: Vec<Io>,
     now: Millis,
 }
 
-fn formatted(number: u64) -> Vec<u8> {
-    let mut disk = vec![0; DEVICE_BYTES as usize];
-    let options = FormatOptions {
-        device_bytes: DEVICE_BYTES,
-        geometry: Geometry::new(DEVICE_BYTES, 128 << 10).unwrap(),
-        device_id: DeviceId(u128::from(number)),
-        store_id: 1,
-        hash_seed: 2,
-        now: 0,
-    };
-    for (offset, data) in format(&options) {
-        disk[offset as usize..][..data.len() as usize].copy_from_slice(data.as_ref());
-    }
-    disk
-}
-
-fn answer(disks: &mut [Vec<u8>], io: &Io) -> IoResult {
-    let disk = &mut disks[usize::from(io.id().device().0)];
-    Ok(match io {
-        Io::Write { offset, data, .. } => {
-            disk[*offset as usize..][..data.len() as usize].copy_from_slice(data.as_ref());
-            IoDone::Written
-        }
-        Io::Read { offset, len, .. } => {
-            IoDone::Read(disk[*offset as usize..][..*len as usize].to_vec().into())
-        }
-        Io::Sync { .. } => IoDone::Synced,
-    })
-}
-
 fn open(disks: &mut [Vec<u8>]) -> Store {
-    let to_open = vec![DeviceToOpen { bytes: DEVICE_BYTES }; disks.len()];
     let config = Config { gather_bytes: 32 << 10, checkpoint_every: 100, ..Config::default() };
-    let mut recovery = Recovery::new(&to_open, config).unwrap();
-    let mut out = Outbox::new();
-    recovery.start(&mut out);
-    while let Some(io) = out.pop() {
-        recovery.complete(io.id(), answer(disks, &io), &mut out);
-    }
-    let store = recovery.into_store().unwrap().0;
-    while store.recovering().is_some() {
-        store.tick(0, &mut out);
-        while let Some(io) = out.pop() {
-            store.complete(io.id(), answer(disks, &io), &mut out);
-        }
-    }
-    store
+    memory::open(disks, config)
 }
 
 impl World {
     fn new() -> Self {
-        let mut disks = vec![formatted(1), formatted(2)];
+        let mut disks = [1, 2].map(|id| formatted(&options(id, DEVICE_BYTES, 128 << 10))).to_vec();
         let store = open(&mut disks);
         Self { disks, store, hangs: false, unanswered: Vec::new(), now: 0 }
     }
@@ -80,7 +38,7 @@ impl World {
             if self.hangs && io.id().device() == HUNG {
                 self.unanswered.push(io);
             } else {
-                self.store.complete(io.id(), answer(&mut self.disks, &io), &mut out);
+                self.store.complete(io.id(), perform(&mut self.disks, &io), &mut out);
             }
         }
     }
@@ -117,7 +75,7 @@ fn hash(key: u64) -> KeyHash {
 }
 
 #[test]
-fn the_others_go_on_without_a_device_that_does_not_answer() {
+fn the_others_go_on_without_a_device_that_does_not_perform() {
     let mut world = World::new();
     world.put_all(0..100);
     assert!(world.tick(), "a checkpoint while all is well");
@@ -135,7 +93,7 @@ fn the_others_go_on_without_a_device_that_does_not_answer() {
 
     // Answers that come after all: good ones, then a failure.
     for (n, io) in std::mem::take(&mut world.unanswered).into_iter().enumerate() {
-        let result = if n % 2 == 0 { answer(&mut world.disks, &io) } else { Err(IoError::Failed(5)) };
+        let result = if n % 2 == 0 { perform(&mut world.disks, &io) } else { Err(IoError::Failed(5)) };
         let mut out = Outbox::new();
         world.store.complete(io.id(), result, &mut out);
         assert!(out.is_empty());

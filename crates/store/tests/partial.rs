@@ -3,8 +3,10 @@
 //! there until their segment is taken back, and who comes with an old view is told so.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod memory;
+
+use memory::{Disks, bytes_at, formatted, options, settle};
 use std::collections::{HashMap, HashSet};
-use store::format::{FormatOptions, format};
 use store::*;
 
 const KEYS: u64 = 6;
@@ -31,7 +33,7 @@ fn body(key: u64, version: u64, from: u64, to: u64) -> Vec<u8> {
 /// A store over one device in memory, whose requests are carried out at once.
 struct World {
     store: Store,
-    device: Vec<u8>,
+    disks: Disks,
     now: Millis,
     seed: u64,
     /// Of each key: its version, the pieces that were added, and whether a place was seen before the last change.
@@ -49,59 +51,11 @@ fn config() -> Config {
     }
 }
 
-fn perform(device: &mut [u8], io: Io) -> (IoId, IoResult) {
-    let id = io.id();
-    let done = match io {
-        Io::Read { offset, len, .. } => {
-            IoDone::Read(device[offset as usize..][..len as usize].to_vec().into())
-        }
-        Io::Write { offset, data, .. } => {
-            device[offset as usize..][..data.as_ref().len()].copy_from_slice(data.as_ref());
-            IoDone::Written
-        }
-        Io::Sync { .. } => IoDone::Synced,
-    };
-    (id, Ok(done))
-}
-
-fn open(device: &mut [u8]) -> Store {
-    let mut recovery = Recovery::new(&[DeviceToOpen { bytes: DEVICE_BYTES }], config()).unwrap();
-    let mut out = Outbox::new();
-    recovery.start(&mut out);
-    while !recovery.is_finished() {
-        for io in std::mem::take(&mut out) {
-            let (id, result) = perform(device, io);
-            recovery.complete(id, result, &mut out);
-        }
-    }
-    let store = recovery.into_store().unwrap().0;
-    while store.recovering().is_some() {
-        store.tick(0, &mut out);
-        while let Some(io) = out.pop() {
-            let (id, result) = perform(device, io);
-            store.complete(id, result, &mut out);
-        }
-    }
-    store
-}
-
 impl World {
     fn new(seed: u64) -> Self {
-        let mut device = vec![0; DEVICE_BYTES as usize];
-        let geometry = Geometry::new(DEVICE_BYTES, SEGMENT_BYTES).unwrap();
-        let options = FormatOptions {
-            device_bytes: DEVICE_BYTES,
-            geometry,
-            device_id: DeviceId(7),
-            store_id: 1,
-            hash_seed: 2,
-            now: 0,
-        };
-        for (offset, data) in format(&options) {
-            device[offset as usize..][..data.as_ref().len()].copy_from_slice(data.as_ref());
-        }
-        let store = open(&mut device);
-        Self { store, device, now: 0, seed, twin: HashMap::new(), versions: 0 }
+        let mut disks = vec![formatted(&options(7, DEVICE_BYTES, SEGMENT_BYTES))];
+        let store = memory::open(&mut disks, config());
+        Self { store, disks, now: 0, seed, twin: HashMap::new(), versions: 0 }
     }
 
     fn below(&mut self, n: u64) -> u64 {
@@ -109,13 +63,8 @@ impl World {
         mix(self.seed) % n
     }
 
-    fn finish(&mut self, mut out: Outbox) {
-        while !out.is_empty() {
-            for io in std::mem::take(&mut out) {
-                let (id, result) = perform(&mut self.device, io);
-                self.store.complete(id, result, &mut out);
-            }
-        }
+    fn finish(&mut self, out: Outbox) {
+        settle(&self.store, &mut self.disks, out);
     }
 
     fn tick(&mut self) {
@@ -126,13 +75,7 @@ impl World {
     }
 
     fn bytes(&self, at: &At) -> Vec<u8> {
-        match at {
-            At::Buffered(bytes) => bytes.to_vec(),
-            At::Device(lease) => {
-                let offset = self.store.device_offset(lease.place()).unwrap() as usize;
-                self.device[offset..][..lease.place().len as usize].to_vec()
-            }
-        }
+        bytes_at(&self.store, &self.disks, at)
     }
 
     /// Looks the object up and compares every byte that it has; gives its place, head and table.
@@ -171,7 +114,7 @@ impl World {
         self.finish(out);
         let reserved = reserved.ok()?;
         let offset = self.store.device_offset(reserved.place()).unwrap() as usize;
-        self.device[offset..][..bytes.len()].copy_from_slice(&bytes);
+        self.disks[0][offset..][..bytes.len()].copy_from_slice(&bytes);
         let written = reserved.written(crc32c(&bytes));
         let piece = Piece { start, extent: *written.extent() };
         Some((written, piece))
@@ -273,7 +216,7 @@ impl World {
         while !self.store.idle() {
             self.tick();
         }
-        self.store = open(&mut self.device);
+        self.store = memory::open(&mut self.disks, config());
         (0..KEYS).for_each(|key| _ = self.look(key));
     }
 }

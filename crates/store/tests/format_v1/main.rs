@@ -11,6 +11,8 @@
 
 mod image;
 mod make;
+#[path = "../memory/mod.rs"]
+mod memory;
 mod reader;
 
 use std::collections::BTreeMap;

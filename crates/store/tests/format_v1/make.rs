@@ -1,7 +1,8 @@
 //! The store's side: making the images, opening them, looking objects up.
 
 use super::*;
-use store::format::{FormatOptions, format};
+use crate::memory::{Disks, bytes_at, options, settle};
+use store::format::FormatOptions;
 
 const SEGMENT_BYTES: u32 = 64 << 10;
 const DEVICE_BYTES: u64 = 12 * SEGMENT_BYTES as u64;
@@ -23,53 +24,7 @@ pub(crate) fn open(devices: &mut [Vec<u8>]) -> Store {
         checkpoint_every: 10,
         ..Config::default()
     };
-    let sizes: Vec<_> = devices.iter().map(|device| DeviceToOpen { bytes: device.len() as u64 }).collect();
-    let mut recovery = Recovery::new(&sizes, config).unwrap();
-    let mut out = Outbox::new();
-    recovery.start(&mut out);
-    while let Some(io) = out.pop() {
-        let (id, result) = perform(devices, io);
-        recovery.complete(id, result, &mut out);
-    }
-    let store = recovery.into_store().unwrap().0;
-    while store.recovering().is_some() {
-        store.tick(0, &mut out);
-        settle(&store, devices, std::mem::take(&mut out));
-    }
-    store
-}
-
-fn perform(devices: &mut [Vec<u8>], io: Io) -> (IoId, IoResult) {
-    let id = io.id();
-    let device = &mut devices[usize::from(id.device().0)];
-    let done = match io {
-        Io::Write { offset, data, .. } => {
-            device[offset as usize..][..data.len() as usize].copy_from_slice(data.as_ref());
-            IoDone::Written
-        }
-        Io::Read { offset, len, .. } => {
-            IoDone::Read(device[offset as usize..][..len as usize].to_vec().into())
-        }
-        Io::Sync { .. } => IoDone::Synced,
-    };
-    (id, Ok(done))
-}
-
-fn settle(store: &Store, devices: &mut [Vec<u8>], mut out: Outbox) {
-    while let Some(io) = out.pop() {
-        let (id, result) = perform(devices, io);
-        store.complete(id, result, &mut out);
-    }
-}
-
-fn bytes_at(store: &Store, devices: &[Vec<u8>], at: &At) -> Vec<u8> {
-    match at {
-        At::Buffered(bytes) => bytes.to_vec(),
-        At::Device(lease) => {
-            let offset = store.device_offset(lease.place()).unwrap() as usize;
-            devices[usize::from(lease.place().device.0)][offset..][..lease.place().len as usize].to_vec()
-        }
-    }
+    memory::open(devices, config)
 }
 
 /// The object as the store gives it, every checksum compared.
@@ -106,7 +61,7 @@ pub(crate) fn bless() {
 }
 
 struct Maker {
-    devices: Vec<Vec<u8>>,
+    devices: Disks,
     store: Store,
     now: Millis,
     lines: BTreeMap<String, String>,
@@ -114,7 +69,7 @@ struct Maker {
 
 impl Maker {
     fn new() -> Self {
-        let mut devices: Vec<Vec<u8>> = (1..=2).map(formatted).collect();
+        let mut devices: Disks = (1..=2).map(formatted).collect();
         let store = open(&mut devices);
         Self { devices, store, now: 0, lines: BTreeMap::new() }
     }
@@ -223,17 +178,8 @@ impl Maker {
 }
 
 fn formatted(number: u128) -> Vec<u8> {
-    let mut device = vec![0; DEVICE_BYTES as usize];
-    let options = FormatOptions {
-        device_bytes: DEVICE_BYTES,
-        geometry: Geometry::new(DEVICE_BYTES, SEGMENT_BYTES).unwrap(),
-        device_id: DeviceId(0x1111_2222_3333_4444_5555_6666_7777_0000 + number),
-        store_id: 0x9999,
-        hash_seed: 0x8888,
-        now: 1_700_000_000,
-    };
-    for (offset, data) in format(&options) {
-        device[offset as usize..][..data.len() as usize].copy_from_slice(data.as_ref());
-    }
-    device
+    let id = 0x1111_2222_3333_4444_5555_6666_7777_0000 + number;
+    let (store_id, hash_seed, now) = (0x9999, 0x8888, 1_700_000_000);
+    let options = options(id, DEVICE_BYTES, SEGMENT_BYTES);
+    memory::formatted(&FormatOptions { store_id, hash_seed, now, ..options })
 }
