@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::block::{BLOCK_BYTES, round_to_blocks};
 use crate::checksum::Crc32c;
-use crate::disk::checkpoint::{Checkpoint, Life};
+use crate::disk::checkpoint::{Checkpoint, Life, Owed};
 use crate::disk::extent::ExtentRef;
 use crate::disk::record::Record;
 use crate::disk::segment::{Entry, EntryKind, Header};
@@ -152,12 +152,12 @@ impl Device {
     /// Shows `newest` all that counts on this device; returns how many contents tables are damaged, copies counted
     /// apart.
     pub fn merge(&self, newest: &mut Newest, read: &mut Read<'_>) -> u64 {
-        let owed = self.checkpoint.as_ref().map_or(&[][..], |checkpoint| &checkpoint.owed);
-        let mut void: HashSet<Fingerprint> = owed.iter().copied().collect();
+        let owed = self.checkpoint.as_ref().map_or_else(Owed::default, |checkpoint| checkpoint.owed.clone());
+        let mut void: HashSet<Fingerprint> = owed.tombstones.into_iter().collect();
         let mut used: Vec<&Segment> =
             self.segments.iter().filter(|segment| segment.state != SegmentState::Free).collect();
         used.sort_by_key(|segment| std::cmp::Reverse(segment.sequence));
-        let (mut bad, mut counts) = (0, true);
+        let (mut bad, mut counts) = (0, !owed.clear);
         for segment in used {
             let contents = self.contents(segment, read);
             bad += contents.bad_copies;

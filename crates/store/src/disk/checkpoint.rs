@@ -33,6 +33,8 @@ pub const MEMBERS_MAX: usize = 64;
 const NOTE_BYTES_MAX: u32 = 256 << 10;
 /// Tombstones that found no room in the log and are kept in the header block.
 pub const OWED_MAX: usize = 64;
+/// A flag of the header: a clear found no room in the log.
+const FLAG_CLEAR_OWED: u32 = 1;
 /// Bytes of a sealed life on disk.
 pub(crate) const LIFE_BYTES: u32 = size_of::<RawLife>() as u32;
 
@@ -58,7 +60,7 @@ struct Raw {
     rest_crc: u32,
     owed: u32,
     note_bytes: u32,
-    reserved: u32,
+    flags: u32,
 }
 const _: () = assert!(size_of::<Raw>() == 128);
 
@@ -103,6 +105,32 @@ pub struct OpenContents {
     pub entries: Vec<Entry>,
 }
 
+/// What is void on a device although no segment says so yet. Newer than all entries of the device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owed {
+    /// All records. (Their extents may be another device's by now: lives are listed none the less.)
+    pub clear: bool,
+    /// The records of these objects.
+    pub tombstones: Vec<Fingerprint>,
+}
+
+impl Owed {
+    pub(crate) fn is_nothing(&self) -> bool {
+        !self.clear && self.tombstones.is_empty()
+    }
+
+    /// A tombstone is owed, once.
+    pub(crate) fn tombstone(&mut self, of: Fingerprint) {
+        if !self.tombstones.contains(&of) {
+            self.tombstones.push(of);
+        }
+    }
+
+    fn flags(&self) -> u32 {
+        if self.clear { FLAG_CLEAR_OWED } else { 0 }
+    }
+}
+
 /// The contents of a checkpoint area.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
@@ -124,8 +152,8 @@ pub struct Checkpoint {
     pub last_lsn: u64,
     /// The devices that it was taken over.
     pub members: Vec<DeviceId>,
-    /// Objects whose older records are void although no segment says so yet.
-    pub owed: Vec<Fingerprint>,
+    /// Marks that no segment has yet.
+    pub owed: Owed,
     /// The open segment, if any.
     pub open: Option<OpenContents>,
     /// What the store's caller wants to find again at the next start.
@@ -154,7 +182,9 @@ impl Checkpoint {
         for (member, slot) in self.members.iter().zip(slots) {
             slot.copy_from_slice(bytemuck::bytes_of(&halves(*member)));
         }
-        for (of, slot) in self.owed.iter().zip(header[OWED_AT..].chunks_exact_mut(size_of::<u64>())) {
+        for (of, slot) in
+            self.owed.tombstones.iter().zip(header[OWED_AT..].chunks_exact_mut(size_of::<u64>()))
+        {
             slot.copy_from_slice(&of.number().to_le_bytes());
         }
         seal(header);
@@ -162,7 +192,7 @@ impl Checkpoint {
     }
 
     fn raw(&self, entries: u32, rest_crc: u32) -> Raw {
-        debug_assert!(self.members.len() <= MEMBERS_MAX && self.owed.len() <= OWED_MAX);
+        debug_assert!(self.members.len() <= MEMBERS_MAX && self.owed.tombstones.len() <= OWED_MAX);
         let open = self.open.as_ref();
         Raw {
             magic: MAGIC,
@@ -182,9 +212,9 @@ impl Checkpoint {
             sealed: self.sealed.len() as u32,
             entries,
             rest_crc,
-            owed: self.owed.len() as u32,
+            owed: self.owed.tombstones.len() as u32,
             note_bytes: self.note.len() as u32,
-            reserved: 0,
+            flags: self.owed.flags(),
         }
     }
 
@@ -231,7 +261,10 @@ impl Checkpoint {
             sealed: lives.chunks_exact(LIFE_BYTES as usize).map(Life::from_bytes).collect(),
             last_lsn: raw.last_lsn,
             members: members.map(|slot| whole(bytemuck::pod_read_unaligned(slot))).collect(),
-            owed: owed.collect::<Option<_>>().ok_or(Corrupt::Lengths)?,
+            owed: Owed {
+                clear: raw.flags & FLAG_CLEAR_OWED != 0,
+                tombstones: owed.collect::<Option<_>>().ok_or(Corrupt::Lengths)?,
+            },
             open,
             note: Bytes::copy_from_slice(note),
         };
@@ -324,7 +357,10 @@ mod tests {
             next_sequence: 11,
             sealed: [1, 2, 4, 5].map(life).to_vec(),
             last_lsn: 9,
-            owed: (0..OWED_MAX as u32).map(|n| Fingerprint::from_parts(9, n)).collect(),
+            owed: Owed {
+                clear: false,
+                tombstones: (0..OWED_MAX as u32).map(|n| Fingerprint::from_parts(9, n)).collect(),
+            },
             members: (0..MEMBERS_MAX as u128).map(DeviceId).collect(),
             open: Some(OpenContents {
                 segment: 3,
@@ -342,8 +378,9 @@ mod tests {
         let empty = Checkpoint { sealed: Vec::new(), ..closed.clone() };
         let quiet = Checkpoint { note: Bytes::new(), ..checkpoint(128) };
         let long = Checkpoint { note: Bytes::from(vec![7; 9000]), ..checkpoint(127) };
+        let cleared = Checkpoint { owed: Owed { clear: true, tombstones: Vec::new() }, ..checkpoint(3) };
         let open = [checkpoint(0), checkpoint(1), checkpoint(128), checkpoint(300)];
-        for written in open.into_iter().chain([closed, empty, quiet, long]) {
+        for written in open.into_iter().chain([closed, empty, quiet, long, cleared]) {
             let area = written.encode();
             assert_eq!(Checkpoint::used_bytes(area.as_ref(), 1 << 20), Ok(area.len()));
             assert_eq!(Checkpoint::decode(area.as_ref(), DEVICE, &geometry()), Ok(written));

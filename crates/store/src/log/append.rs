@@ -244,7 +244,8 @@ impl Log {
         self.write(segment, sequence, start, data, out);
     }
 
-    /// Flushes and ends the piece; what is left of it is given back if nothing was taken behind it.
+    /// Flushes and ends the piece; what is left of it is given back if nothing was taken behind it. Marks that found no room
+    /// come first in what is given back: what is logged behind them is newer.
     pub(super) fn close_gather(&mut self, out: &mut Outbox) {
         self.flush_gather(out);
         if let Some(open) = &mut self.open
@@ -253,5 +254,6 @@ impl Log {
         {
             open.top = gather.start;
         }
+        self.pay_owed();
     }
 }

@@ -19,7 +19,7 @@ pub(crate) use append::{Flags, Source};
 
 use crate::block::{BLOCK_BYTES, BlockBuf, Blocks};
 use crate::config::Config;
-use crate::disk::checkpoint::{Life, OWED_MAX, OpenContents, entries_max};
+use crate::disk::checkpoint::{Life, OWED_MAX, OpenContents, Owed, entries_max};
 use crate::disk::segment::{ContentsTable, ENTRY_BYTES, Entry, EntryKind, Header, Trailer};
 use crate::fingerprint::Fingerprint;
 use crate::geometry::Geometry;
@@ -193,7 +193,7 @@ pub(crate) struct Covered {
     pub(crate) next_sequence: u64,
     pub(crate) sealed: Vec<Life>,
     pub(crate) last_lsn: u64,
-    pub(crate) owed: Vec<Fingerprint>,
+    pub(crate) owed: Owed,
     pub(crate) open: Option<OpenContents>,
 }
 
@@ -228,22 +228,22 @@ pub(crate) struct Log {
     doomed: Vec<(Entry, Location)>,
     draining: Vec<Draining>,
     next_sequence: u64,
-    /// Tombstones that found no room; checkpoints keep them until they do.
-    owed: Vec<Fingerprint>,
-    owed_clear: bool,
+    /// Marks that found no room; checkpoints keep them until they do. While a clear is owed no segment is open, so nothing
+    /// is logged before it.
+    owed: Owed,
     pub(crate) dirty: bool,
 }
 
 impl Log {
     /// A log over the segments in `states` (slot 0 included), of which `sealed` are full, oldest first; lives begin
-    /// from `next_sequence` on; tombstones of `owed` are to be logged.
+    /// from `next_sequence` on; marks of `owed` are to be logged.
     pub(crate) fn new(
         device: Arc<DeviceInfo>,
         common: Arc<Common>,
         states: Vec<State>,
         sealed: VecDeque<u32>,
         next_sequence: u64,
-        owed: Vec<Fingerprint>,
+        owed: Owed,
     ) -> Self {
         let free = (1..states.len() as u32).filter(|&n| states[n as usize] == State::Free).collect();
         Self {
@@ -262,7 +262,6 @@ impl Log {
             draining: Vec::new(),
             next_sequence,
             owed,
-            owed_clear: false,
             dirty: false,
         }
     }
@@ -434,11 +433,11 @@ impl Log {
         self.settle_debts(out);
         self.dirty = false;
         self.flush_gather(out);
-        let open = self.open.as_ref().filter(|_| !self.owed_clear).map(|open| {
+        let open = self.open.as_ref().map(|open| {
             let Open { segment, sequence, data_bytes, ref entries, .. } = *open;
             OpenContents { segment, sequence, data_bytes, entries: entries.clone() }
         });
-        let counts = |life: &Life| !self.owed_clear && self.device.counts(life.sequence);
+        let counts = |life: &Life| self.device.counts(life.sequence);
         let sealed = self.lives().filter(counts).collect();
         // Under the log's lock: every smaller lsn of this log is listed.
         let last_lsn = self.common.last_lsn.load(Relaxed);
@@ -465,8 +464,8 @@ impl Log {
     pub(crate) fn mark(&mut self, kind: EntryKind, of: Option<Fingerprint>, out: &mut Outbox) {
         self.dirty = true;
         match of {
-            Some(of) if kind == EntryKind::Tombstone => self.owed.push(of),
-            _ => self.owed_clear = true,
+            Some(of) if kind == EntryKind::Tombstone => self.owed.tombstone(of),
+            _ => self.owed.clear = true,
         }
         self.settle_debts(out);
     }
@@ -486,17 +485,17 @@ impl Log {
 
     /// Logs what is owed as far as there is room.
     fn settle_debts(&mut self, out: &mut Outbox) {
-        if (self.owed_clear || !self.owed.is_empty()) && (self.mark_room() || self.make_mark_room(out)) {
+        if !self.owed.is_nothing() && (self.mark_room() || self.make_mark_room(out)) {
             self.pay_owed();
         }
-        if self.owed.len() > OWED_MAX {
+        if self.owed.tombstones.len() > OWED_MAX {
             self.give_up_contents();
         }
     }
 
     /// A tombstone to be logged in the open segment, or before anything else in the one that is opened next.
     pub(crate) fn owe_tombstone(&mut self, of: Fingerprint) {
-        self.owed.push(of);
+        self.owed.tombstone(of);
         self.dirty = true;
         self.pay_owed();
     }
@@ -506,11 +505,13 @@ impl Log {
         self.open_segment(Source::Upkeep, out).is_ok()
     }
 
-    /// More tombstones are owed than a checkpoint can keep: everything on the device goes instead.
+    /// More tombstones are owed than a checkpoint can keep: all records on the device go instead. What of them is not merged
+    /// yet is kept out by the floor, which costs the extents too.
     fn give_up_contents(&mut self) {
-        self.owed.clear();
-        self.owed_clear = true;
-        self.device.raise_floor(self.open.as_ref().map_or(self.next_sequence, |open| open.sequence));
+        self.owed = Owed { clear: true, tombstones: Vec::new() };
+        if self.common.index.is_merging() {
+            self.device.raise_floor(self.open.as_ref().map_or(self.next_sequence, |open| open.sequence));
+        }
         let device = Arc::clone(&self.device);
         self.common.index.sweep(|location| device.has(location));
     }
@@ -521,13 +522,12 @@ impl Log {
     }
 
     fn pay_owed(&mut self) {
-        if self.owed_clear && self.mark_room() {
-            self.owed_clear = false;
-            self.owed.clear();
+        if self.owed.clear && self.mark_room() {
+            self.owed = Owed::default();
             self.push_mark(EntryKind::Clear, Fingerprint::from_parts(0, 0));
         }
-        while !self.owed.is_empty() && self.mark_room() {
-            if let Some(of) = self.owed.pop() {
+        while !self.owed.tombstones.is_empty() && self.mark_room() {
+            if let Some(of) = self.owed.tombstones.pop() {
                 self.push_mark(EntryKind::Tombstone, of);
             }
         }
@@ -561,11 +561,11 @@ impl Log {
         self.sealed.clear();
         self.draining.clear();
         self.doomed.clear();
-        self.owed.clear();
+        self.owed = Owed::default();
         self.unsettled.clear();
         let unanswered: u64 = self.writes.drain().map(|(_, write)| u64::from(write.data.len())).sum();
         self.common.in_flight_bytes.fetch_sub(unanswered, Relaxed);
-        (self.open, self.reclaim, self.owed_clear, self.dirty) = (None, None, false, false);
+        (self.open, self.reclaim, self.dirty) = (None, None, false);
         (self.victim, self.moved_off) = (None, false);
         let device = Arc::clone(&self.device);
         self.common.index.sweep(|location| device.has(location));

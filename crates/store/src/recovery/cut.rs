@@ -30,6 +30,7 @@ fn is_complete(candidate: &Checkpoint, devices: &[Vec<&Checkpoint>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::checkpoint::Owed;
     use crate::types::DeviceId;
 
     fn checkpoint(device: u128, (generation, number): (u64, u64), members: &[u128]) -> Checkpoint {
@@ -43,7 +44,7 @@ mod tests {
             sealed: Vec::new(),
             last_lsn: 0,
             members: members.iter().copied().map(DeviceId).collect(),
-            owed: Vec::new(),
+            owed: Owed::default(),
             open: None,
             note: bytes::Bytes::new(),
         }

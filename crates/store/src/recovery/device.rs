@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::block::Blocks;
-use crate::disk::checkpoint::{Checkpoint, Life, OpenContents};
+use crate::disk::checkpoint::{Checkpoint, Life, OpenContents, Owed};
 use crate::disk::segment::{ContentsTable, Entry, Trailer};
 use crate::disk::superblock::candidates;
 use crate::health::Health;
@@ -240,8 +240,8 @@ impl DeviceRecovery {
         sealed.iter().copied().chain(closed).collect()
     }
 
-    fn owed(&self) -> Vec<Fingerprint> {
-        self.checkpoint().map_or_else(Vec::new, |checkpoint| checkpoint.owed.clone())
+    fn owed(&self) -> Owed {
+        self.checkpoint().map_or_else(Owed::default, |checkpoint| checkpoint.owed.clone())
     }
 
     /// The sequence that the next life gets. Lives that were begun after the checkpoint that counts are not more than

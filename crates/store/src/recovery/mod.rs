@@ -20,7 +20,6 @@ mod merge;
 mod tables;
 
 use crate::disk::checkpoint::{Checkpoint, MEMBERS_MAX};
-use crate::fingerprint::Fingerprint;
 use crate::geometry::{Area, SEGMENTS_MAX};
 use crate::index::Index;
 use crate::log::{Common, DeviceInfo, Log};

@@ -4,7 +4,7 @@
 //! ahead. The second copy of a table is read where the first one is damaged; where both are, the tombstones in it are
 //! lost, and nothing older on the device can be trusted.
 
-use crate::disk::checkpoint::Life;
+use crate::disk::checkpoint::{Life, Owed};
 use crate::disk::segment::Entry;
 use crate::fingerprint::Fingerprint;
 use crate::io::{Io, IoId};
@@ -62,12 +62,13 @@ pub(crate) enum Front {
 }
 
 impl Tables {
-    /// The tables of `lives`, oldest first; of the last one the entries may be known. `owed` is void from the start.
+    /// The tables of `lives`, oldest first; of the last one the entries may be known. What is `owed` is void from the
+    /// start.
     pub(crate) fn new(
         device: Arc<DeviceInfo>,
         lives: Vec<Life>,
         newest: Option<Vec<Entry>>,
-        owed: &[Fingerprint],
+        owed: &Owed,
     ) -> Self {
         let source = |life: Life| {
             let empty = life.table.entries == 0;
@@ -79,7 +80,11 @@ impl Tables {
         if let Some((entries, source)) = newest.zip(sources.front_mut()) {
             source.contents = Contents::Here(entries);
         }
-        Self { device, dead: owed.iter().copied().collect(), sources, asked: 0, ahead_bytes: 0 }
+        if owed.clear {
+            sources.clear();
+        }
+        let dead = owed.tombstones.iter().copied().collect();
+        Self { device, dead, sources, asked: 0, ahead_bytes: 0 }
     }
 
     /// Segments whose entries are not all merged.

@@ -27,6 +27,8 @@ struct Checkpoint {
     members: Vec<u128>,
     lives: Vec<Life>,
     open: Option<(Life, Vec<Entry>)>,
+    /// Bit 0 of the flags.
+    is_clear_owed: bool,
     owed: Vec<u64>,
     note: Vec<u8>,
 }
@@ -124,6 +126,7 @@ fn checkpoint(area: &[u8], id: u128) -> Option<Checkpoint> {
         members: (0..usize::from(u16_at(area, 14))).map(|n| u128_at(area, 128 + 16 * n)).collect(),
         lives: listed.chunks(24).map(life).collect(),
         open: (open.segment != 0).then(|| (open, entries_of(open_entries))),
+        is_clear_owed: u32_at(area, 124) & 1 == 1,
         owed: (0..u32_at(area, 116) as usize).map(|n| u64_at(area, 1152 + 8 * n)).collect(),
         note: note.to_vec(),
     })
@@ -220,7 +223,7 @@ fn counting<'a>(device: Device<'a>, chosen: &Checkpoint) -> Option<Counting<'a>>
 /// The first entry of a fingerprint by falling lsn decides.
 fn merge(devices: &[Counting<'_>]) -> Objects {
     let mut all: Vec<(usize, usize, u64, Entry)> = Vec::new();
-    for (on, device) in devices.iter().enumerate() {
+    for (on, device) in devices.iter().enumerate().filter(|(_, device)| !device.checkpoint.is_clear_owed) {
         let mut dead: HashSet<u64> = device.checkpoint.owed.iter().copied().collect();
         for (segment, sequence, entry) in device.entries() {
             match entry.kind {
