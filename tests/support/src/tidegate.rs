@@ -18,7 +18,6 @@ use crate::port::Reserved;
 use crate::process::end;
 use crate::{PATIENCE, eventually};
 
-
 /// How a Tidegate is to be started.
 pub struct Builder {
     listen: IpAddr,
