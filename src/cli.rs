@@ -1,5 +1,7 @@
 //! The command line. Flags of `serve` are not listed here: they are made from the tables of `proxy::settings`.
 
+pub(crate) mod load;
+
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
@@ -31,6 +33,8 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// Forget what is stored under a URL, a prefix of URLs or a tag, through the admin interface of a running tidegate.
     Purge(Purge),
+    /// Put load on a server, this one or another, and report what it does.
+    Load(load::Load),
     /// Say what this machine offers, whether that is fine, and what to change and why.
     Doctor(Doctor),
 }

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Format(given) => commands::format::run(&given),
         Command::Inspect(given) => commands::inspect::run(&given),
         Command::Purge(given) => commands::purge::run(&given),
+        Command::Load(given) => commands::load::run(given),
         Command::Doctor(given) => commands::doctor::run(&given),
     };
     done.map_or_else(Failure::exit, |()| ExitCode::SUCCESS)

@@ -15,6 +15,17 @@ pub(crate) fn bytes(wanted: bool) -> ProgressBar {
     bar
 }
 
+/// Time passed of the time that a step takes, with its name. Invisible unless standard error is a terminal.
+pub(crate) fn time() -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    if !io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let template = "{msg:16} {wide_bar}";
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
 /// Moves a bar.
 pub(crate) fn show(bar: &ProgressBar, done: u64, total: u64) {
     bar.set_length(total);

@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod format;
 pub(crate) mod inspect;
+pub(crate) mod load;
 pub(crate) mod purge;
 pub(crate) mod serve;
 

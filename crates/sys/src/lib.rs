@@ -17,6 +17,7 @@ pub mod device;
 pub mod interfaces;
 pub mod limits;
 pub mod operation;
+pub mod packet;
 pub mod pipe;
 pub mod pool;
 pub mod probe;
