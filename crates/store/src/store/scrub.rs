@@ -247,7 +247,10 @@ impl Shared {
     /// Takes an object out of the index for good, unless it is no longer at that place, and tells what is wrong where.
     fn condemn(&self, scrub: &mut Scrub, culprit: Culprit, what: Damaged, out: &mut Outbox) {
         if self.remove_damaged(culprit.of, &culprit.record, out) {
-            self.common.bad.fetch_add(1, Relaxed);
+            // What was not read did not fail its checksum: it counts as an error of the device.
+            if what != Damaged::Unreadable {
+                self.common.bad.fetch_add(1, Relaxed);
+            }
             self.tell(scrub, &culprit.at, what, culprit.hash);
         }
     }
