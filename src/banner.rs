@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use proxy::Started;
 use proxy::settings::units::show_size;
-use proxy::settings::{Listen, Mode, Settings};
+use proxy::settings::{Listen, Mode, Settings, Shedding};
 use sys::probe::Machine;
 
 /// The text.
@@ -15,6 +15,7 @@ pub(crate) fn text(machine: &Machine, settings: &Settings, started: &Started) ->
     rows.push(row("", format!("{} segments with objects from before", started.segments)));
     rows.extend(started.listen.iter().map(|listen| row("listen", listen_words(*listen, settings))));
     rows.push(row("admin", admin_words(started.admin)));
+    rows.push(row("overload", overload_words(settings, started)));
     rows.push(row("log", log_words(settings)));
     let table = crate::table::lay_out(&rows, &[]);
     let try_it = started.listen.first().map(|listen| try_line(*listen, settings)).unwrap_or_default();
@@ -70,6 +71,13 @@ fn admin_words(admin: Option<SocketAddr>) -> String {
     }
 }
 
+fn overload_words(settings: &Settings, started: &Started) -> String {
+    match settings.overload.shedding {
+        Shedding::On => format!("new connections are shed {}", started.front),
+        Shedding::Off => "nothing is shed".into(),
+    }
+}
+
 fn log_words(settings: &Settings) -> String {
     match &settings.log.access {
         Some(_) => "access log is on".into(),
@@ -105,6 +113,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use proxy::admission::xdp::Report;
     use proxy::settings::{Environment, Sources, load};
 
     use super::*;
@@ -113,8 +122,8 @@ mod tests {
         let flags = flags.iter().map(|(flag, word)| ((*flag).to_owned(), (*word).to_owned())).collect();
         let environment = Environment { cpus: 2, home: Some("/home/op".into()), xdg_cache_home: None };
         let settings = load(&Sources { file: None, flags }, &environment).unwrap();
-        let started =
-            Started { listen: settings.listen.clone(), admin: settings.admin, segments: 7, uring: true };
+        let (listen, admin) = (settings.listen.clone(), settings.admin);
+        let started = Started { listen, admin, segments: 7, uring: true, front: Report::Off };
         text(&Machine::probe(), &settings, &started)
     }
 
@@ -127,6 +136,7 @@ mod tests {
         );
         assert!(said.contains("forward proxy for clients in 127.0.0.0/8, ::1/128\n"), "{said}");
         assert!(said.contains("/home/op/.cache/tidegate/store\n"), "{said}");
+        assert!(said.contains("new connections are shed by a filter on each listener"), "{said}");
         assert!(said.contains("7 segments") && said.contains("--log-access"), "{said}");
     }
 

@@ -44,7 +44,8 @@ async fn accept_until_stopped(worker: Rc<Worker>, listen: Listen, listener: Asyn
 }
 
 async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpListener>) {
-    let mut gate = Gate::new();
+    let front = worker.shared.front.as_ref();
+    let mut gate = Gate::new(front.and_then(|front| front.seat(listen.address)));
     loop {
         let Ok(mut guard) = readable(listener, &gate).await else { return };
         worker = worker.up_to_date();

@@ -18,13 +18,14 @@ use crate::access_log::AccessLog;
 use crate::admin::{
     AdminState, DeviceStatus, ListenerStatus, RecoveryStatus, RequestCounts, Status, StoreStatus,
 };
+use crate::admission::xdp::{FrontGate, Report};
 use crate::cache::Cache;
 use crate::collapse::Collapse;
 use crate::disk::Traffic;
 use crate::disk::keep::{self, Keeper};
 use crate::disk::open::{OpenFailed, open};
 use crate::invalidate;
-use crate::metrics::{DeviceReading, Metrics, StoreReading};
+use crate::metrics::{DeviceReading, FrontReading, Metrics, StoreReading};
 use crate::purge::{Purges, Unreadable};
 use crate::reload::{Reload, Reread};
 use crate::settings::{Listen, Settings};
@@ -42,6 +43,8 @@ pub struct Started {
     pub segments: u64,
     /// Whether disks are driven by io_uring.
     pub uring: bool,
+    /// What drops new connections under overload.
+    pub front: Report,
 }
 
 /// Why the proxy could not start, or ended.
@@ -94,6 +97,7 @@ pub fn run(
     let report = opened.report.clone();
     let disks = Arc::new(opened.disks);
     let keeper = keep::start(Arc::clone(&disks))?;
+    let (front, report_of_front) = front_gate(&settings, &listeners);
     let (stop, stopping) = watch::channel(false);
     let told = Started {
         listen: listeners
@@ -104,6 +108,7 @@ pub fn run(
         admin: admin.as_ref().and_then(|l| l.local_addr().ok()),
         segments: report.segments,
         uring,
+        front: report_of_front,
     };
     tracing::info!(segments = report.segments, void_devices = report.void_devices, "store open");
     let purges = read_purges(&disks.store, &keeper);
@@ -117,6 +122,7 @@ pub fn run(
         cache,
         collapse: Collapse::new(),
         disks,
+        front,
         metrics: Arc::clone(&metrics),
         pseudonym: pseudonym(),
         stopping,
@@ -131,7 +137,7 @@ pub fn run(
         None => None,
     };
     started(&shared.settings, &told);
-    signals.wait_for_stop(&log, &failed, &reload);
+    signals.wait_for_stop(&shared, &log, &failed, &reload);
     // Nobody listens only when every worker has ended already.
     let _ = stop.send(true);
     let panicked = workers.into_iter().any(|w| w.join().is_err());
@@ -172,6 +178,16 @@ fn bind_all(settings: &Settings) -> Result<Vec<Listeners>, RunError> {
         all.push(of_worker);
     }
     Ok(all)
+}
+
+/// The gate in front of the listeners that the workers will have, if it can be had.
+fn front_gate(settings: &Settings, listeners: &[Listeners]) -> (Option<Arc<FrontGate>>, Report) {
+    let addresses = listeners.iter().take(1).flatten().map(|(listen, _)| listen.address).collect();
+    let (front, report) = FrontGate::open(&settings.overload.xdp, addresses, listeners.len());
+    if report.falls_short() {
+        tracing::warn!("new connections are shed {report}");
+    }
+    (front, report)
 }
 
 fn start_workers(
@@ -224,7 +240,7 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt, hangup })
     }
 
-    fn wait_for_stop(&mut self, log: &AccessLog, failed: &AtomicBool, reload: &Reload<'_>) {
+    fn wait_for_stop(&mut self, shared: &Shared, log: &AccessLog, failed: &AtomicBool, reload: &Reload<'_>) {
         let Self { runtime, terminate, interrupt, hangup } = self;
         runtime.block_on(async {
             let mut look = tokio::time::interval(LOOK);
@@ -236,7 +252,12 @@ impl Signals {
                         log.reopen();
                         reload.run();
                     }
-                    _ = look.tick() => if failed.load(Ordering::Relaxed) { break },
+                    _ = look.tick() => {
+                        if failed.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        shared.front.iter().for_each(|front| front.refresh());
+                    }
                 }
             }
         });
@@ -285,6 +306,13 @@ fn observe(shared: &Arc<Shared>, log: &AccessLog) {
         }
     });
     shared.metrics.read_log_dropped_with(log.dropped_reader());
+    if let Some(front) = &shared.front {
+        let front = Arc::clone(front);
+        shared.metrics.read_front_with(move || FrontReading {
+            interfaces: front.interfaces(),
+            dropped: front.dropped(),
+        });
+    }
 }
 
 fn device_paths(settings: &Settings) -> Vec<String> {

@@ -17,6 +17,7 @@ use sys::pipe::PipePool;
 use tokio::sync::watch;
 
 use crate::access_log::WorkerLog;
+use crate::admission::xdp::FrontGate;
 use crate::buffers::{Buffers, Size};
 use crate::cache::Cache;
 use crate::collapse::Collapse;
@@ -47,6 +48,8 @@ pub struct Shared {
     pub collapse: Arc<Collapse>,
     /// The devices.
     pub disks: Arc<Disks>,
+    /// The gate in front of all listeners, where there is one.
+    pub front: Option<Arc<FrontGate>>,
     /// Counters of all workers.
     pub metrics: Arc<Metrics>,
     /// Our name in `Via`, different for every running instance, so that a loop is told from a chain.

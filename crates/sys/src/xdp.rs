@@ -36,6 +36,9 @@ pub enum Refused {
     /// This process may not load or attach programs.
     #[error("not permitted (it takes CAP_BPF and CAP_NET_ADMIN)")]
     NoPrivilege,
+    /// No interface has that name.
+    #[error("there is no such interface")]
+    NoInterface,
     /// The kernel takes no such program.
     #[error("the kernel does not take the program: {0}")]
     Kernel(String),

@@ -1,26 +1,29 @@
 //! The gate of one listener: reads its queue, asks [`QueueDelay`], and has the kernel drop what it says.
 //!
 //! What must hold: reading and deciding cost well under a microsecond and happen only while connections wait or are
-//! dropped; an idle gate does nothing and the filter is off. A kernel that refuses the filter leaves the server without
-//! this stage, and that is said once.
+//! dropped; an idle gate does nothing and the filter is off. What the gate in front ([`super::xdp`]) drops already, the
+//! filter does not drop again. A kernel that refuses the filter leaves the server without this stage, and that is said once.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
-use sys::syn_filter::{self, DropShare};
+use sys::syn_filter::{self, DropShare, Thinned};
 use sys::tcp;
 
 use super::queue_delay::{PERIOD, QueueDelay, Reading};
+use super::xdp::{self, Seat};
 use crate::settings::Shedding;
 
 /// See the module.
-#[derive(Debug)]
 pub struct Gate {
     controller: QueueDelay,
     opened: Instant,
     looked: Instant,
     accepted: u64,
-    share: DropShare,
+    /// Where there is a gate in front.
+    seat: Option<Seat>,
+    is_shedding: bool,
+    filter: Filter,
     /// When the filter came off; connections that were born before may have inherited it.
     lifted: Option<Instant>,
     drops: u32,
@@ -28,16 +31,18 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// An open gate.
+    /// An open gate, behind another one where there is one.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn new(seat: Option<Seat>) -> Self {
         let now = Instant::now();
         Self {
             controller: QueueDelay::default(),
             opened: now,
             looked: now,
             accepted: 0,
-            share: DropShare::NONE,
+            seat,
+            is_shedding: false,
+            filter: Filter::OFF,
             lifted: None,
             drops: 0,
             refused: false,
@@ -47,7 +52,7 @@ impl Gate {
     /// A connection was accepted.
     pub fn accepted(&mut self, stream: &TcpStream) {
         self.accepted += 1;
-        if self.share > DropShare::NONE || self.lifted.is_some() {
+        if self.filter != Filter::OFF || self.lifted.is_some() {
             // It would go on running the filter for every packet; that costs, but breaks nothing.
             let _ = syn_filter::detach(stream);
         }
@@ -56,10 +61,11 @@ impl Gate {
     /// Whether new connections are being dropped.
     #[must_use]
     pub fn is_shedding(&self) -> bool {
-        self.share > DropShare::NONE
+        self.is_shedding
     }
 
-    /// Looks at the queue if it is time, and does what follows. Returns the connections dropped since the last look.
+    /// Looks at the queue if it is time, and does what follows. Returns the connections dropped by the filter since the last
+    /// look.
     pub fn look(&mut self, listener: &TcpListener, shedding: Shedding) -> u32 {
         let now = Instant::now();
         if self.refused || now.duration_since(self.looked) < PERIOD {
@@ -69,27 +75,41 @@ impl Gate {
         let Ok(queue) = tcp::accept_queue(listener) else { return 0 };
         let reading =
             Reading { now: now.duration_since(self.opened), depth: queue.depth, accepted: self.accepted };
-        let wanted = DropShare::nearest(self.controller.decide(reading));
-        let share = if shedding == Shedding::On { wanted } else { DropShare::NONE };
-        let dropped = if self.is_shedding() { self.count_drops(listener) } else { 0 };
-        if share != self.share {
-            self.apply(listener, share, now);
+        let decided = self.controller.decide(reading);
+        let wanted = if shedding == Shedding::On { decided } else { 0.0 };
+        let filter = self.behind_the_gate_in_front(wanted, now);
+        let dropped = if self.filter == Filter::OFF { 0 } else { self.count_drops(listener) };
+        if filter != self.filter {
+            self.apply(listener, filter, now);
         }
-        if queue.depth == 0 && !self.is_shedding() {
+        self.is_shedding = wanted > 0.0 && !self.refused;
+        if queue.depth == 0 && self.filter == Filter::OFF {
             self.lifted = None;
         }
         dropped
     }
 
-    fn apply(&mut self, listener: &TcpListener, share: DropShare, now: Instant) {
-        if !self.is_shedding() {
+    /// What is left for the filter, when this share is wanted.
+    fn behind_the_gate_in_front(&self, wanted: f64, now: Instant) -> Filter {
+        let in_front = match &self.seat {
+            Some(seat) if self.is_shedding || wanted > 0.0 => seat.want(wanted, now),
+            _ => 0.0,
+        };
+        // Some get through any filter: else nothing would tell that the overload has ended.
+        let share = |share| DropShare::nearest(share).min(DropShare::MOST);
+        Filter { share: share(wanted), of_thinned: share(xdp::rest(wanted, in_front)) }
+    }
+
+    fn apply(&mut self, listener: &TcpListener, filter: Filter, now: Instant) {
+        if self.filter == Filter::OFF {
             // What was dropped before, by a full queue, is not our doing.
             self.count_drops(listener);
         }
-        match syn_filter::attach(listener, share) {
+        let interfaces = self.seat.as_ref().map_or(&[][..], Seat::covered);
+        match syn_filter::attach(listener, filter.share, Thinned { interfaces, share: filter.of_thinned }) {
             Ok(()) => {
-                self.lifted = self.is_shedding().then_some(now);
-                self.share = share;
+                self.lifted = (self.filter != Filter::OFF).then_some(now);
+                self.filter = filter;
             }
             Err(error) => {
                 tracing::warn!(%error, "the kernel refuses a packet filter: new connections are not shed before accept");
@@ -106,8 +126,13 @@ impl Gate {
     }
 }
 
-impl Default for Gate {
-    fn default() -> Self {
-        Self::new()
-    }
+/// What the filter drops: of what comes straight here, and of what the gate in front has let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Filter {
+    share: DropShare,
+    of_thinned: DropShare,
+}
+
+impl Filter {
+    const OFF: Self = Self { share: DropShare::NONE, of_thinned: DropShare::NONE };
 }

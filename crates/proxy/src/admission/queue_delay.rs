@@ -20,8 +20,8 @@ const LATE: f64 = 0.020;
 const INTEGRAL: f64 = 0.0125;
 /// What a target's worth of *growth* adds at once.
 const PROPORTIONAL: f64 = 0.125;
-/// Some always get through: else nothing would tell that the overload has ended.
-const SHARE_MAX: f64 = 0.98;
+/// Five hundred times what can be served. Some always get through.
+pub(super) const SHARE_MAX: f64 = 0.998;
 /// Below this nothing is dropped.
 const SHARE_MIN: f64 = 0.001;
 

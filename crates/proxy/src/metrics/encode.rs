@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use pump::Route;
 
 use super::worker::{DurationTotals, RequestResult, ShedStage, Totals};
-use super::{DeviceReading, Metrics, StoreReading, histogram};
+use super::{DeviceReading, FrontReading, Metrics, StoreReading, histogram};
 use crate::disk::WarmUse;
 
 /// One metric family.
@@ -40,6 +40,7 @@ struct Snapshot {
     totals: Totals,
     store: StoreReading,
     log_dropped: u64,
+    front: FrontReading,
     started: u64,
 }
 
@@ -101,7 +102,19 @@ pub static METRICS: &[MetricInfo] = &[
         name: "tidegate_shed",
         label: Some(("stage", "syn, accept, request")),
         help: "Connections and requests refused to protect the others",
-        read: Read::Counters(|s| zip(&ShedStage::ALL.map(ShedStage::word), &s.totals.shed)),
+        read: Read::Counters(|s| zip(&ShedStage::ALL.map(ShedStage::word), &s.shed())),
+    },
+    MetricInfo {
+        name: "tidegate_xdp_interfaces",
+        label: None,
+        help: "Network interfaces on which an XDP program drops new connections when they are to be shed",
+        read: Read::Gauge(|s| s.front.interfaces),
+    },
+    MetricInfo {
+        name: "tidegate_xdp_dropped",
+        label: None,
+        help: "New connections that the XDP program dropped; part of tidegate_shed_total{stage=\"syn\"}, whose rest the filters of the listeners dropped",
+        read: Read::Counter(|s| s.front.dropped),
     },
     MetricInfo {
         name: "tidegate_store_objects",
@@ -318,6 +331,15 @@ pub static METRICS: &[MetricInfo] = &[
     },
 ];
 
+impl Snapshot {
+    /// In the order of [`ShedStage::ALL`].
+    fn shed(&self) -> [u64; ShedStage::ALL.len()] {
+        let mut shed = self.totals.shed;
+        shed[ShedStage::Syn as usize] += self.front.dropped;
+        shed
+    }
+}
+
 const DEVICE: Option<(&str, &str)> = Some(("device", "the path of the device"));
 
 fn of_devices(snapshot: &Snapshot, figure: fn(&DeviceReading) -> u64) -> Vec<(String, u64)> {
@@ -342,6 +364,7 @@ impl Collector for Metrics {
             totals: self.totals(),
             store: self.store(),
             log_dropped: self.log_dropped(),
+            front: self.front(),
             started: self.started_seconds(),
         };
         METRICS.iter().try_for_each(|info| info.encode(&snapshot, &mut encoder))

@@ -31,6 +31,7 @@ pub struct Metrics {
     blocks: Mutex<Vec<Arc<worker::Block>>>,
     store: RwLock<Option<Box<dyn Fn() -> StoreReading + Send + Sync>>>,
     log_dropped: RwLock<Option<Box<dyn Fn() -> u64 + Send + Sync>>>,
+    front: RwLock<Option<Box<dyn Fn() -> FrontReading + Send + Sync>>>,
     started: SystemTime,
 }
 
@@ -77,6 +78,15 @@ pub struct StoreReading {
     pub devices: Vec<DeviceReading>,
 }
 
+/// The figures of the gate in front of the listeners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrontReading {
+    /// Interfaces that it is attached to.
+    pub interfaces: u64,
+    /// New connections that it has dropped.
+    pub dropped: u64,
+}
+
 /// One device's figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceReading {
@@ -98,6 +108,7 @@ impl Metrics {
             blocks: Mutex::default(),
             store: RwLock::default(),
             log_dropped: RwLock::default(),
+            front: RwLock::default(),
             started: SystemTime::now(),
         })
     }
@@ -118,6 +129,11 @@ impl Metrics {
     /// Names whom to ask how many access log lines were dropped.
     pub fn read_log_dropped_with(&self, read: impl Fn() -> u64 + Send + Sync + 'static) {
         *self.log_dropped.write() = Some(Box::new(read));
+    }
+
+    /// Names whom to ask for the figures of the gate in front.
+    pub fn read_front_with(&self, read: impl Fn() -> FrontReading + Send + Sync + 'static) {
+        *self.front.write() = Some(Box::new(read));
     }
 
     /// The sums over all workers.
@@ -152,6 +168,10 @@ impl Metrics {
 
     fn log_dropped(&self) -> u64 {
         self.log_dropped.read().as_ref().map_or(0, |read| read())
+    }
+
+    fn front(&self) -> FrontReading {
+        self.front.read().as_ref().map(|read| read()).unwrap_or_default()
     }
 
     fn started_seconds(&self) -> u64 {

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use super::given::{Given, Value};
 use super::mistake::Wrong;
 use super::units;
-use super::{Environment, LogTarget, Settings};
+use super::{Environment, LogTarget, Settings, XdpUse};
 
 /// A kind of value, its bounds, its default and the place in [`Settings`] where it lives.
 pub(super) enum Field {
@@ -37,6 +37,8 @@ pub(super) enum Field {
     Address { at: fn(&mut Settings) -> &mut Option<SocketAddr>, default: SocketAddr },
     /// Where log lines go, or nowhere.
     Target { at: fn(&mut Settings) -> &mut Option<LogTarget> },
+    /// Network interfaces, all that matter, or none.
+    Interfaces { at: fn(&mut Settings) -> &mut XdpUse },
     /// Networks.
     Nets { at: fn(&mut Settings) -> &mut Vec<IpNet>, default: &'static [IpNet] },
     /// TCP ports.
@@ -71,6 +73,7 @@ impl Field {
             Self::Word { choices, .. } => choices[0].1(s),
             Self::Address { at, default } => *at(s) = Some(*default),
             Self::Target { at } => *at(s) = None,
+            Self::Interfaces { at } => *at(s) = XdpUse::Auto,
             Self::Nets { at, default } => *at(s) = default.to_vec(),
             Self::Ports { at, default } => *at(s) = default.to_vec(),
             Self::Names { at, default } => *at(s) = default.iter().map(|name| (*name).to_owned()).collect(),
@@ -109,6 +112,15 @@ impl Field {
             }
             Self::Address { at, .. } => address(given).ok_or_else(refused).map_err(one).map(|a| *at(s) = a),
             Self::Target { at } => target(given).ok_or_else(refused).map_err(one).map(|t| *at(s) = t),
+            Self::Interfaces { at } => {
+                let interfaces = match given.text() {
+                    Some("auto") => XdpUse::Auto,
+                    Some("off") => XdpUse::Off,
+                    _ => XdpUse::On(self.each(name, given, interface_name)?),
+                };
+                *at(s) = interfaces;
+                Ok(())
+            }
             Self::Nets { at, .. } => self.each(name, given, net).map(|nets| *at(s) = nets),
             Self::Ports { at, .. } => self.each(name, given, port).map(|ports| *at(s) = ports),
             Self::Names { at, .. } => self.each(name, given, field_name).map(|names| *at(s) = names),
@@ -152,6 +164,7 @@ impl Field {
             Self::Word { .. } => "one of the words known here",
             Self::Address { .. } => "an address with a port",
             Self::Target { .. } => "a log target",
+            Self::Interfaces { .. } => "a list of interfaces",
             Self::Nets { .. } => "a list of networks",
             Self::Ports { .. } => "a list of ports",
             Self::Names { .. } => "a list of field names",
@@ -168,6 +181,7 @@ impl Field {
             Self::Word { .. } => "WORD",
             Self::Address { .. } => "ADDR",
             Self::Target { .. } => "TARGET",
+            Self::Interfaces { .. } => "NAMES",
             Self::Nets { .. } => "NETS",
             Self::Ports { .. } => "PORTS",
             Self::Names { .. } => "NAMES",
@@ -176,6 +190,7 @@ impl Field {
 
     const fn part_noun(&self) -> &'static str {
         match self {
+            Self::Interfaces { .. } => "a name of an interface",
             Self::Nets { .. } => "a network",
             Self::Names { .. } => "a field name",
             _ => "a port",
@@ -200,6 +215,7 @@ impl Field {
                 format!("\"{default}\", \"[::1]:{}\" or \"off\"", default.port())
             }
             Self::Target { .. } => "\"stdout\", \"off\" or the path of a file".into(),
+            Self::Interfaces { .. } => "\"auto\", \"off\" or names of interfaces: [\"eth0\"]".into(),
             Self::Nets { .. } => "networks or addresses: [\"10.0.0.0/8\", \"::1\"]".into(),
             Self::Ports { .. } => "numbers between 1 and 65535: [443, 8443]".into(),
             Self::Names { .. } => "names of fields: [\"Cache-Tag\"], or [] for none".into(),
@@ -249,6 +265,7 @@ impl Field {
             Self::Word { get, choices } => quoted(choices[get(s)].0),
             Self::Address { at, .. } => at(s).map_or_else(|| quoted("off"), |a| quoted(&a.to_string())),
             Self::Target { at } => quoted(&show_target(at(s).as_ref())),
+            Self::Interfaces { at } => show_interfaces(at(s)),
             Self::Nets { at, .. } => format!("[{}]", join(at(s), |net| quoted(&show_net(net)))),
             Self::Ports { at, .. } => format!("[{}]", join(at(s), u16::to_string)),
             Self::Names { at, .. } => format!("[{}]", join(at(s), |name| quoted(name))),
@@ -278,6 +295,7 @@ impl Field {
             Self::Word { get, choices } => choices[get(&from)].1(to),
             Self::Address { at, .. } => *at(to) = *at(&mut from),
             Self::Target { at } => at(to).clone_from(at(&mut from)),
+            Self::Interfaces { at } => at(to).clone_from(at(&mut from)),
             Self::Nets { at, .. } => at(to).clone_from(at(&mut from)),
             Self::Ports { at, .. } => at(to).clone_from(at(&mut from)),
             Self::Names { at, .. } => at(to).clone_from(at(&mut from)),
@@ -344,6 +362,26 @@ fn port(given: &Given<'_>) -> Option<u16> {
 
 fn field_name(given: &Given<'_>) -> Option<String> {
     given.text().filter(|name| wire::fields::is_token(name.as_bytes())).map(str::to_owned)
+}
+
+/// A name that the kernel could have given (`dev_valid_name`).
+fn interface_name(given: &Given<'_>) -> Option<String> {
+    const LENGTH_MAX: usize = 15; // IFNAMSIZ, without the end
+    let is_strange = |byte: u8| byte == b'/' || byte == b':' || byte.is_ascii_whitespace();
+    let is_name = |name: &&str| {
+        (1..=LENGTH_MAX).contains(&name.len())
+            && !matches!(*name, "." | "..")
+            && !name.bytes().any(is_strange)
+    };
+    given.text().filter(is_name).map(str::to_owned)
+}
+
+fn show_interfaces(interfaces: &XdpUse) -> String {
+    match interfaces {
+        XdpUse::Auto => quoted("auto"),
+        XdpUse::Off => quoted("off"),
+        XdpUse::On(names) => format!("[{}]", join(names, |name| quoted(name))),
+    }
 }
 
 fn show_target(target: Option<&LogTarget>) -> String {

@@ -285,12 +285,26 @@ pub enum LogFormat {
 }
 
 /// When the machine counts as overloaded, and whether that has consequences.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overload {
     /// Whether new work is refused.
     pub shedding: Shedding,
+    /// Where an XDP program drops new connections.
+    pub xdp: XdpUse,
     /// Share of CPU time spent in the kernel, 0 to 1.
     pub kernel_cpu: f64,
+}
+
+/// On which interfaces an XDP program drops new connections, once that is needed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum XdpUse {
+    /// On all that carry the address of a listener, loopback excepted, where driver and privileges allow it.
+    #[default]
+    Auto,
+    /// On none.
+    Off,
+    /// On those with these names.
+    On(Vec<String>),
 }
 
 /// Whether new work is refused under overload.

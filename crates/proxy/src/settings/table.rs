@@ -300,6 +300,12 @@ pub static SETTINGS: &[Setting] = &[
         },
     ),
     setting(
+        "overload.xdp",
+        "Interfaces on which an XDP program drops new connections under overload, before the filters of the listeners; \"auto\" tries those with the address of a listener; without privilege there is none",
+        Field::Interfaces { at: |s| &mut s.overload.xdp },
+    )
+    .at_start(),
+    setting(
         "overload.kernel_cpu",
         "Share of CPU time in the kernel above which the machine counts as overloaded; read, and not yet acted upon",
         Field::Share { at: |s| &mut s.overload.kernel_cpu, default: 0.75 },
