@@ -130,6 +130,16 @@ fn chunks_with_a_broken_size() {
 }
 
 #[test]
+fn what_came_before_broken_framing_is_delivered() {
+    for control in ["max-age=60", "no-store"] {
+        let head =
+            format!("HTTP/1.1 200 OK\r\nCache-Control: {control}\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let came = expect_broken_and_not_kept(&format!("{head}5\r\nhello\r\nnonsense\r\n"));
+        assert_eq!(came, b"hello", "{control}");
+    }
+}
+
+#[test]
 fn chunks_with_broken_line_ends() {
     for body in
         ["5\nhello\r\n0\r\n\r\n", "5\r\nhello\n0\r\n\r\n", "5\r\nhelloo\r\n0\r\n\r\n", "5\r\nhello\r\n0\n\n"]

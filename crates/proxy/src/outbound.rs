@@ -212,10 +212,12 @@ impl<'c> Outbound<'c> {
     ) -> Result<(), Unfinished> {
         let limits = Limits { from: from_limit, to: self.limit };
         loop {
-            let span = match inbound.at_hand().map_err(|b| self.broken(b))? {
-                Some(span) => span,
-                None => {
+            let span = match inbound.at_hand() {
+                Ok(Some(span)) => span,
+                at_hand => {
+                    // What came goes out before anything is waited for, or is found broken.
                     self.flush(false).await?;
+                    at_hand.map_err(|b| self.broken(b))?;
                     inbound.next(from, self.watch, from_limit).await.map_err(|b| self.broken(b))?
                 }
             };

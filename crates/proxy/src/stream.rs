@@ -206,7 +206,11 @@ async fn send(
                 }
             }
             At::End => break,
-            At::Broken(word) => return Err(Unfinished::Source(word)),
+            At::Broken(word) => {
+                // The end of a chunk may not have gone out yet.
+                outbound.flush(false).await?;
+                return Err(Unfinished::Source(word));
+            }
         }
     }
     Ok(())
