@@ -9,12 +9,13 @@ CARGO ?= cargo
 ARGS ?=
 
 .NOTPARALLEL:
-.PHONY: help run build test format clippy unit docs tools clean
+.PHONY: help run build test format clippy unit docs xdp tools clean
 
 help:
 	@echo 'make run     build the release binary and start it (ARGS="..." are its arguments)'
 	@echo 'make test    every check: format, clippy, all tests, documents current'
 	@echo 'make docs    write the generated documents anew'
+	@echo 'make xdp     build the XDP program anew (needs clang and llvm-strip)'
 	@echo 'make build   build the release binary'
 
 build:
@@ -47,8 +48,11 @@ unit:
 docs:
 	TIDEGATE_BLESS=1 $(CARGO) test -p proxy --lib current
 
+xdp:
+	crates/sys/bpf/build.sh
+
 # Program and the Debian package that has it.
-TOOLS := strace:strace mkfs.ext4:e2fsprogs losetup:mount curl:curl
+TOOLS := ip:iproute2 strace:strace mkfs.ext4:e2fsprogs losetup:mount curl:curl
 
 tools:
 	@missing=; \

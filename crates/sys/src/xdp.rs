@@ -12,9 +12,10 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
-use aya::programs::{Xdp, XdpMode};
+use aya::programs::{TestRun, TestRunOptions, Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 
 use crate::interfaces::Interface;
@@ -97,6 +98,15 @@ pub struct Tally {
     pub dropped: u64,
 }
 
+/// What the program made of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// Whether the last one was dropped; else it was passed on.
+    pub dropped: bool,
+    /// How long each took, on average.
+    pub took: Duration,
+}
+
 /// An address and port as the program looks it up: `struct target`.
 type Key = [u8; 20];
 
@@ -165,6 +175,18 @@ impl SynGate {
     /// The kernel's.
     pub fn rule(&mut self, listener: usize, rule: Rule) -> io::Result<()> {
         self.rules.set(listener as u32, rule.word(), 0).map_err(|error| failed(&error))
+    }
+
+    /// Lets the program judge a frame that comes so many times, without a network (`BPF_PROG_TEST_RUN`). It counts as if it
+    /// had come.
+    ///
+    /// # Errors
+    /// The kernel's, such as `InvalidInput` for a frame that is shorter than an Ethernet header.
+    pub fn judge(&mut self, frame: &[u8], times: u32) -> Result<Judgement, Refused> {
+        const DROP: u32 = 1; // XDP_DROP
+        let options = TestRunOptions { data_in: Some(frame), repeat: times, ..TestRunOptions::new() };
+        let ran = xdp(&mut self.program)?.test_run(options).map_err(|error| failed(&error))?;
+        Ok(Judgement { dropped: ran.return_value == DROP, took: ran.duration })
     }
 
     /// What this listener was asked for, on all CPUs together.
