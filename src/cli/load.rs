@@ -39,6 +39,9 @@ pub(crate) struct Overload {
     /// What the server does with connections that are too many, so that the right line of the model is drawn beside it.
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub(crate) shedding: Sheds,
+    /// How many connections the server lets wait before it accepts them: the length of the model's second queue.
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub(crate) backlog: u32,
     /// Send frames through this interface, past the kernel's TCP (needs root, IPv4). Without it: ordinary sockets.
     #[arg(long, value_name = "IF", requires = "clients")]
     pub(crate) interface: Option<String>,

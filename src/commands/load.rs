@@ -43,6 +43,7 @@ fn options(given: &Overload) -> Option<Options> {
     Some(Options {
         server: given.server.clone(),
         shedding: given.shedding.into(),
+        backlog: given.backlog,
         target: given.target?,
         path: given.path.clone(),
         interface: given.interface.clone(),

@@ -7,5 +7,6 @@ mod access_log;
 mod admin;
 mod configuration;
 mod doctor;
+mod load;
 mod purge;
 mod signals;

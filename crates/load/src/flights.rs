@@ -35,11 +35,6 @@ impl Clock {
         Self { next: 0, age_ns }
     }
 
-    /// Whether it has passed all of them.
-    pub(crate) fn is_done(&self, flights: &Flights) -> bool {
-        self.next == flights.all.len()
-    }
-
     /// When it reaches the next.
     pub(crate) fn next_ns(&self, flights: &Flights) -> Option<u64> {
         flights.all.get(self.next).map(|outcome| outcome.planned_ns + self.age_ns)
@@ -71,9 +66,8 @@ mod tests {
         let mut clock = Clock::new(100);
         assert_eq!((clock.due(&flights, 99), clock.next_ns(&flights)), (None, Some(100)));
         assert_eq!((clock.due(&flights, 115), clock.due(&flights, 115)), (Some((0, 5)), None));
-        assert!(!clock.is_done(&flights));
         assert_eq!((clock.due(&flights, 1000), clock.due(&flights, 1000)), (Some((2, 7)), None));
-        assert!(clock.is_done(&flights));
+        assert_eq!(clock.next_ns(&flights), None);
         assert_eq!(flights.all.iter().filter(|outcome| outcome.fate == Fate::NotStarted).count(), 1);
     }
 }

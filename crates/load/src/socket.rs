@@ -84,7 +84,7 @@ impl Sockets {
         let mut late = Clock::new(timeout_ns);
         let begin = Instant::now();
         let mut told = begin;
-        while starts.peek().is_some() || !late.is_done(&flights) {
+        while starts.peek().is_some() || !self.open.is_empty() {
             let now_ns = begin.elapsed().as_nanos() as u64;
             for _ in 0..TURN {
                 let Some(start) = starts.next_if(|start| start.at_ns <= now_ns) else { break };

@@ -28,6 +28,8 @@ pub struct Series {
     pub shedding: Shedding,
     /// A reply that takes longer, in seconds, was not counted.
     pub deadline_s: f64,
+    /// Room before the server, and in it.
+    pub queues: Queues,
     /// Offered and good, both per second.
     pub points: Vec<(f64, f64)>,
 }
@@ -41,14 +43,24 @@ impl Series {
     fn reaches_past_the_peak(&self) -> bool {
         self.points.iter().any(|point| point.0 > 1.2 * self.peak())
     }
+
+    /// Whether receiving and serving can be told apart: where the deadline has taken all, they cannot.
+    fn shows_the_slope(&self) -> bool {
+        let peak = self.peak();
+        let is_on_it = |point: &&(f64, f64)| point.0 > 1.2 * peak && point.1 > SLOPE_MIN * peak;
+        self.shedding == Shedding::None && self.points.iter().filter(is_on_it).count() >= 2
+    }
 }
+
+/// Less of the peak than this is a collapse and no slope.
+const SLOPE_MIN: f64 = 0.3;
 
 /// What the series could tell of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitted {
     /// Requests a second at the peak.
     pub capacity: f64,
-    /// μ1 and μ2, from series without shedding.
+    /// μ1 and μ2, from series without shedding; with the queues of the first of them.
     pub server: Option<Server>,
     /// μd: SYNs a second that could be dropped if nothing else was done, from series with shedding at the SYN.
     pub drop_per_s: Option<f64>,
@@ -57,45 +69,54 @@ pub struct Fitted {
 }
 
 /// The rates that fit best; nothing where no series goes past its peak.
-pub fn fit(series: &[Series], queues: Queues) -> Option<Fitted> {
+pub fn fit(series: &[Series]) -> Option<Fitted> {
     let past: Vec<&Series> = series.iter().filter(|series| series.reaches_past_the_peak()).collect();
     let peak = past.iter().map(|series| series.peak()).fold(0.0, f64::max);
     if peak <= 0.0 {
         return None;
     }
-    let tells = |shedding| past.iter().any(|series| series.shedding == shedding);
-    let cost = |at: &Point| Guess::of(at, peak, queues).error(&past) / peak;
+    let slope = past.iter().find(|series| series.shows_the_slope());
+    let drops = past.iter().any(|series| series.shedding == Shedding::Syn);
+    let cost = |at: &Point| Guess::of(at, peak).error(&past) / peak;
     let best = least(&cost);
-    let guess = Guess::of(&best, peak, queues);
+    let guess = Guess::of(&best, peak);
     Some(Fitted {
-        capacity: guess.server.capacity(),
-        server: tells(Shedding::None).then_some(guess.server),
-        drop_per_s: tells(Shedding::Syn).then_some(guess.drop_per_s),
+        capacity: guess.capacity,
+        server: slope.map(|series| guess.server(series.queues)),
+        drop_per_s: drops.then_some(guess.drop_per_s),
         error: cost(&best),
     })
 }
 
 /// Three free numbers, read as rates.
 struct Guess {
-    server: Server,
+    capacity: f64,
+    /// The share of the capacity's time that goes into receiving.
+    receiving: f64,
     drop_per_s: f64,
 }
 
+/// Shares of 1 in 3000 and of 49 in 50: beyond them nothing real is.
+const LOG_ODDS: std::ops::RangeInclusive<f64> = -8.0..=4.0;
+
 impl Guess {
-    fn of(at: &Point, peak: f64, queues: Queues) -> Self {
+    fn of(at: &Point, peak: f64) -> Self {
         let capacity = peak * at[0].exp();
-        let receiving = 1.0 / (1.0 + (-at[1]).exp());
-        let server =
-            Server { receive_per_s: capacity / receiving, serve_per_s: capacity / (1.0 - receiving), queues };
+        let receiving = 1.0 / (1.0 + (-at[1].clamp(*LOG_ODDS.start(), *LOG_ODDS.end())).exp());
         // A drop costs less than a request, or it would not be done.
-        Self { server, drop_per_s: capacity * (1.0 + at[2].exp()) }
+        Self { capacity, receiving, drop_per_s: capacity * (1.0 + at[2].exp()) }
+    }
+
+    fn server(&self, queues: Queues) -> Server {
+        let Self { capacity, receiving, .. } = *self;
+        Server { receive_per_s: capacity / receiving, serve_per_s: capacity / (1.0 - receiving), queues }
     }
 
     fn predicts(&self, series: &Series, offered: f64) -> f64 {
         match series.shedding {
-            Shedding::None => self.server.good_within(offered, series.deadline_s),
-            Shedding::Syn => with_shedding(self.server.capacity(), offered, self.drop_per_s),
-            Shedding::Elsewhere => self.server.with_drops_elsewhere(offered),
+            Shedding::None => self.server(series.queues).good_within(offered, series.deadline_s),
+            Shedding::Syn => with_shedding(self.capacity, offered, self.drop_per_s),
+            Shedding::Elsewhere => offered.min(self.capacity),
         }
     }
 

@@ -93,14 +93,14 @@ fn shedding_costs_what_drops_cost() {
 
 fn series(shedding: Shedding, deadline_s: f64, good: impl Fn(f64) -> f64) -> Series {
     let points = [10e3, 15e3, 20e3, 30e3, 40e3, 60e3, 80e3].map(|offered| (offered, good(offered))).to_vec();
-    Series { shedding, deadline_s, points }
+    Series { shedding, deadline_s, queues: SERVER.queues, points }
 }
 
 #[test]
 fn a_fit_finds_the_rates_that_made_the_points() {
     let off = series(Shedding::None, 1.0, |offered| SERVER.good_within(offered, 1.0));
     let on = series(Shedding::Syn, 0.1, |offered| SERVER.with_shedding(offered, 300_000.0));
-    let fitted = fit(&[off, on], SERVER.queues).unwrap();
+    let fitted = fit(&[off, on]).unwrap();
     let server = fitted.server.unwrap();
     near(fitted.capacity, 20_000.0, 0.01);
     near(server.receive_per_s, 100_000.0, 0.02);
@@ -115,7 +115,7 @@ fn a_fit_bears_noise_and_says_how_much_is_left() {
     let noisy =
         |offered: f64, good: f64| good * if ((offered / 5e3) as u32).is_multiple_of(2) { 1.03 } else { 0.97 };
     let off = series(Shedding::None, 1.0, |offered| noisy(offered, SERVER.good_within(offered, 1.0)));
-    let fitted = fit(&[off], SERVER.queues).unwrap();
+    let fitted = fit(&[off]).unwrap();
     near(fitted.capacity, 20_000.0, 0.05);
     near(fitted.server.unwrap().receive_per_s, 100_000.0, 0.15);
     assert!((0.002..0.04).contains(&fitted.error), "{}", fitted.error);
@@ -124,16 +124,22 @@ fn a_fit_bears_noise_and_says_how_much_is_left() {
 #[test]
 fn a_fit_says_no_more_than_its_points_can_tell() {
     let on = series(Shedding::Syn, 0.1, |offered| SERVER.with_shedding(offered, 300_000.0));
-    let fitted = fit(std::slice::from_ref(&on), SERVER.queues).unwrap();
+    let fitted = fit(std::slice::from_ref(&on)).unwrap();
     assert!(fitted.server.is_none());
     near(fitted.drop_per_s.unwrap(), 300_000.0, 0.02);
     let flat = series(Shedding::Elsewhere, 0.1, |offered| SERVER.with_drops_elsewhere(offered));
-    let fitted = fit(&[flat], SERVER.queues).unwrap();
+    let fitted = fit(&[flat]).unwrap();
     assert!(fitted.server.is_none() && fitted.drop_per_s.is_none());
     near(fitted.capacity, 20_000.0, 0.01);
+    // Where a deadline took all, receiving cannot be told from serving.
+    let collapsed = series(Shedding::None, 0.1, |offered| SERVER.good_within(offered, 0.1));
+    let fitted = fit(&[collapsed]).unwrap();
+    assert!(fitted.server.is_none());
+    // Between the last rate that was served and the first that was not.
+    assert!((15_000.0..=20_500.0).contains(&fitted.capacity), "{}", fitted.capacity);
     // Nothing past the peak, nothing at all.
     let below = Series { points: vec![(1e3, 1e3), (2e3, 2e3)], ..on.clone() };
     for series in [&[][..], &[below], &[Series { points: vec![(1e3, 0.0)], ..on.clone() }]] {
-        assert_eq!(fit(series, SERVER.queues), None);
+        assert_eq!(fit(series), None);
     }
 }

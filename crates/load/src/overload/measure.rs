@@ -39,6 +39,8 @@ pub struct Options {
     pub server: String,
     /// What it does with connections that are too many.
     pub shedding: Shedding,
+    /// How many connections it lets wait.
+    pub backlog: u32,
     /// Who is asked.
     pub target: SocketAddr,
     /// For what.
@@ -146,6 +148,7 @@ impl Meter<'_> {
         Run {
             server: options.server.clone(),
             shedding: options.shedding,
+            backlog: options.backlog,
             target: format!("{}{}", options.target, options.path),
             by: self.client.by(),
             sources: self.client.sources(),

@@ -11,6 +11,7 @@ mod peak;
 use serde::{Deserialize, Serialize};
 
 pub use crate::bystander::Seen;
+use crate::model::Queues;
 use crate::model::fit::{Series, Shedding};
 use crate::outcome::{Fate, Outcome, Tally};
 
@@ -21,6 +22,8 @@ pub struct Run {
     pub server: String,
     /// What it does with connections that are too many, by the word of who measures.
     pub shedding: Shedding,
+    /// How many connections it lets wait, by the word of who measures.
+    pub backlog: u32,
     /// Address and path that were asked.
     pub target: String,
     /// How connections were made.
@@ -112,10 +115,33 @@ impl Run {
         format!("{}, {sheds}", self.server)
     }
 
+    /// Good replies a second when so many are asked for, between the cells on either side; nothing beyond them.
+    pub fn good_at(&self, asked_per_s: f64) -> Option<f64> {
+        let is_around = |pair: &&[Cell]| (pair[0].asked_per_s..=pair[1].asked_per_s).contains(&asked_per_s);
+        let pair = self.cells.windows(2).find(is_around)?;
+        let way = (asked_per_s - pair[0].asked_per_s) / (pair[1].asked_per_s - pair[0].asked_per_s);
+        Some(pair[0].good_per_s + way * (pair[1].good_per_s - pair[0].good_per_s))
+    }
+
+    /// Cells that ask for no less than the peak.
+    pub fn past_the_peak(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(|cell| cell.asked_per_s >= self.peak_per_s)
+    }
+
     /// As the model takes it.
     pub fn series(&self) -> Series {
         let points = self.cells.iter().map(|cell| (cell.started_per_s, cell.good_per_s)).collect();
-        Series { shedding: self.shedding, deadline_s: self.timeout_ms as f64 / 1e3, points }
+        Series {
+            shedding: self.shedding,
+            deadline_s: self.timeout_ms as f64 / 1e3,
+            queues: self.queues(),
+            points,
+        }
+    }
+
+    /// As the model takes it.
+    pub fn queues(&self) -> Queues {
+        Queues { serve: f64::from(self.backlog), ..Queues::default() }
     }
 
     /// Fills in what follows from the cells.
@@ -199,6 +225,7 @@ pub(crate) mod tests {
         let mut run = Run {
             server: "a <server>".into(),
             shedding,
+            backlog: 400,
             target: "10.0.0.1:80/x".into(),
             by: By::Packets,
             sources: 6,
@@ -227,6 +254,15 @@ pub(crate) mod tests {
             let run = run(Shedding::None, 100, good);
             assert_eq!((run.peak_per_s, run.lowest_past_peak), (peak, lowest), "{good:?}");
         }
+    }
+
+    #[test]
+    fn between_cells_is_a_straight_line() {
+        let run = run(Shedding::None, 100, &[1000.0, 2000.0, 500.0]);
+        let at = [1000.0, 1500.0, 2500.0, 3000.0].map(|asked| run.good_at(asked));
+        assert_eq!(at, [Some(1000.0), Some(1500.0), Some(1250.0), Some(500.0)]);
+        assert_eq!((run.good_at(999.0), run.good_at(3001.0)), (None, None));
+        assert_eq!(run.past_the_peak().count(), 2);
     }
 
     #[test]

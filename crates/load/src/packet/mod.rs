@@ -93,6 +93,7 @@ pub struct Packets {
     /// For each client address, where to look for a free port first.
     next_port: Vec<usize>,
     opened: u32,
+    under_way: usize,
 }
 
 impl Packets {
@@ -113,7 +114,7 @@ impl Packets {
         wire.introduce(&setup.clients);
         let connections = vec![Connection::default(); setup.clients.len() * PORTS];
         let next_port = vec![0; setup.clients.len()];
-        Ok(Self { wire, clients: setup.clients.clone(), connections, next_port, opened: 0 })
+        Ok(Self { wire, clients: setup.clients.clone(), connections, next_port, opened: 0, under_way: 0 })
     }
 
     /// Client addresses.
@@ -135,7 +136,7 @@ impl Packets {
         let mut repeats = REPEATS.map(|age| Clock::new(age.as_nanos() as u64));
         let begin = Instant::now();
         let mut told = begin;
-        while starts.peek().is_some() || !late.is_done(&flights) {
+        while starts.peek().is_some() || self.under_way > 0 {
             let now_ns = begin.elapsed().as_nanos() as u64;
             self.start_due(&mut starts, &mut flights, now_ns);
             self.end_late(&mut late, &flights, now_ns);
@@ -173,6 +174,7 @@ impl Packets {
             flights.add(&start, place);
             if let Some(place) = place {
                 // Numbers far from each other, so that what belongs to a former connection is recognised.
+                self.under_way += 1;
                 self.opened = self.opened.wrapping_add(1);
                 let syn = self.connections[place].open(flight, self.opened.wrapping_mul(0x9e37_79b1));
                 self.wire.send(self.address(place), &syn);
@@ -191,6 +193,7 @@ impl Packets {
     fn end_late(&mut self, late: &mut Clock, flights: &Flights, now_ns: u64) {
         while let Some((flight, place)) = late.due(flights, now_ns) {
             if self.is_open(flight, place) {
+                self.under_way -= 1;
                 let address = self.address(place);
                 let wanted = self.connections[place].give_up(self.wire.request.len() as u32);
                 wanted.iter().flatten().for_each(|wanted| self.wire.send(address, wanted));
@@ -228,6 +231,7 @@ impl Packets {
             let Some(outcome) = flights.all.get_mut(flight) else { continue };
             outcome.established |= step.established;
             if let Some(fate) = step.fate {
+                self.under_way -= 1;
                 outcome.end(fate, begin.elapsed().as_nanos() as u64, timeout_ns);
             }
         }

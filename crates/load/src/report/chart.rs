@@ -2,6 +2,7 @@
 
 use super::svg::{Chart, Scale, Series, Stroke, image, round_up};
 use super::{Explained, explain};
+use crate::model::Server;
 use crate::model::fit::Shedding;
 use crate::overload::{Cell, Run};
 
@@ -58,7 +59,10 @@ fn model(explained: &Explained<'_>, run: &Run, colour: usize, offered_max: f64) 
     };
     let fitted = explained.fitted;
     let own = match run.shedding {
-        Shedding::None => line("no shedding", &|offered| explained.without_shedding(offered, deadline_s)),
+        Shedding::None => line("no shedding", &|offered| {
+            let server = Server { queues: run.queues(), ..fitted.server? };
+            Some(server.good_within(offered, deadline_s))
+        }),
         Shedding::Syn => line("SYNs dropped", &|offered| {
             Some(crate::model::with_shedding(fitted.capacity, offered, fitted.drop_per_s?))
         }),

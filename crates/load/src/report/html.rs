@@ -26,11 +26,14 @@ pub(super) fn page(runs: &[Run]) -> String {
     if !rates.is_empty() {
         let _ = writeln!(out, "<h2>The model</h2>\n{}", list(&rates));
     }
+    let summaries = markdown::summaries(runs);
+    let _ = writeln!(out, "<h2>Side by side</h2>\n{}", table(&markdown::SUMMARY, &summaries));
     for run in runs {
         let title = format!("{}, within {} ms", run.title(), run.timeout_ms);
         let how = markdown::how(run).replace('`', "");
         let _ = writeln!(out, "<h2>{}</h2>\n<p>{}</p>", escape(&title), escape(&how));
-        out += &table(run);
+        let cells: Vec<_> = run.cells.iter().map(markdown::cells).collect();
+        out += &table(&markdown::COLUMNS, &cells);
         let _ = writeln!(out, "{}", list(&sentences(run)));
     }
     out + "</body></html>\n"
@@ -41,12 +44,13 @@ fn list(items: &[String]) -> String {
     format!("<ul>{items}</ul>")
 }
 
-fn table(run: &Run) -> String {
+fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
     let row = |tag: &str, cells: &[String]| {
         let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
         format!("<tr>{cells}</tr>\n")
     };
-    let head = row("th", &markdown::COLUMNS.map(str::to_owned));
-    let body: String = run.cells.iter().map(|cell| row("td", &markdown::cells(cell))).collect();
+    let columns: Vec<_> = columns.iter().map(|&column| column.to_owned()).collect();
+    let head = row("th", &columns);
+    let body: String = rows.iter().map(|cells| row("td", cells)).collect();
     format!("<table>\n{head}{body}</table>\n")
 }

@@ -23,9 +23,27 @@ pub(super) const COLUMNS: [&str; 13] = [
     "frames lost here",
 ];
 
+/// The columns of the table that has one row for each run.
+pub(super) const SUMMARY: [&str; 12] = [
+    "server",
+    "within ms",
+    "peak/s",
+    "of the first",
+    "% of the peak at 1.3 × the peak",
+    "% of the peak at the highest rate",
+    "worst p99 ms past the peak",
+    "bystander, worst p50 ms",
+    "worst p99 ms",
+    "full service after, ms",
+    "burst, good",
+    "others beside a flooder, % of their fair share",
+];
+
 /// Tables of all runs.
 pub(super) fn document(runs: &[Run]) -> String {
-    let mut out = String::new();
+    let mut out = format!("| {} |\n|{}\n", SUMMARY.join(" | "), "---|".repeat(SUMMARY.len()));
+    summaries(runs).iter().for_each(|row| out += &format!("| {} |\n", row.join(" | ")));
+    out.push('\n');
     for run in runs {
         let _ = writeln!(out, "### {}, within {} ms\n\n{}\n", run.title(), run.timeout_ms, how(run));
         let _ = writeln!(out, "| {} |\n|{}", COLUMNS.join(" | "), "---|".repeat(COLUMNS.len()));
@@ -42,6 +60,44 @@ pub(super) fn document(runs: &[Run]) -> String {
         explained.iter().for_each(|explained| out += &format!("- {}\n", rates(explained)));
     }
     out
+}
+
+/// One row for each run.
+pub(super) fn summaries(runs: &[Run]) -> Vec<Vec<String>> {
+    let first = runs.first().map_or(0.0, |run| run.peak_per_s);
+    runs.iter().map(|run| summary(run, first)).collect()
+}
+
+fn summary(run: &Run, first_peak: f64) -> Vec<String> {
+    let of_peak = |good: Option<f64>| known(good.map(|good| 100.0 * good / run.peak_per_s), 1);
+    let last = run.cells.last();
+    let worst =
+        |of: &dyn Fn(&Cell) -> Option<f64>| known(run.past_the_peak().filter_map(of).reduce(f64::max), 2);
+    let full_service = run.recovery.as_ref().map_or("–".into(), |recovery| {
+        recovery.full_service_ms.map_or("not seen".into(), |ms| ms.to_string())
+    });
+    vec![
+        run.title(),
+        run.timeout_ms.to_string(),
+        format!("{:.0}", run.peak_per_s),
+        known(Some(run.peak_per_s / first_peak), 2),
+        of_peak(run.good_at(1.3 * run.peak_per_s)),
+        format!(
+            "{} at {:.0}/s",
+            of_peak(last.map(|cell| cell.good_per_s)),
+            last.map_or(0.0, |cell| cell.asked_per_s)
+        ),
+        worst(&|cell| Some(cell.tally.latency_ms.p99)),
+        worst(&|cell| Some(cell.bystander?.latency_ms.p50)),
+        worst(&|cell| Some(cell.bystander?.latency_ms.p99)),
+        full_service,
+        run.burst.as_ref().map_or("–".into(), |burst| format!("{} of {}", burst.good, burst.asked)),
+        known(run.fairness.as_ref().map(|fairness| 100.0 * fairness.of_fair_share), 1),
+    ]
+}
+
+fn known(value: Option<f64>, digits: usize) -> String {
+    value.filter(|value| value.is_finite()).map_or("–".into(), |value| format!("{value:.digits$}"))
 }
 
 /// How a run was made.
