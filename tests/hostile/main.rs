@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod chaos;
+mod crowds;
+mod floods;
 mod garbage;
-mod idle;
 mod slow_clients;
 mod slow_origins;

@@ -151,3 +151,87 @@ fn an_uncacheable_transfer_ends_when_its_client_leaves() {
     let sent = upstream.send_until_blocked(&vec![7; 100_000_000], Duration::from_millis(2000));
     assert!(sent < 64 * MIB, "{sent} bytes were taken for nobody");
 }
+
+#[test]
+fn a_body_that_trickles_is_given_up() {
+    let origin = Script::new();
+    let toml = "[timeouts]\nclient_body = \"500ms\"\n[limits]\nclient_rate = \"64KiB\"";
+    let tidegate = Tidegate::reverse(&origin).toml(toml).start();
+    let mut client = tidegate.client();
+    client.send("POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100000\r\n\r\n");
+    let mut upstream = origin.accept();
+    upstream.head();
+    let mut drop_by_drop = client.second_hand();
+    // Never idle for long, and far below the rate. The pace is the attack.
+    let trickle = std::thread::spawn(move || {
+        while drop_by_drop.try_send("x").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let (body, _) = upstream.rest();
+    assert!(body.len() < 10_000, "{} bytes were waited for", body.len());
+    let (answer, _) = client.rest();
+    assert!(answer.starts_with(b"HTTP/1.1 408"), "{:?}", String::from_utf8_lossy(&answer));
+    client.close();
+    trickle.join().unwrap();
+}
+
+/// Takes a body in portions with a rest between them; says how much of it came.
+fn sip(client: &mut testkit::Client, portion: usize, rest: Duration) -> usize {
+    let mut got = 0;
+    while let Ok(bytes) = client.try_some(portion) {
+        if bytes.is_empty() {
+            break;
+        }
+        got += bytes.len();
+        std::thread::sleep(rest);
+    }
+    got
+}
+
+#[test]
+fn a_client_that_sips_is_cut_and_one_that_is_only_slow_is_not() {
+    const SIZE: u64 = 24 << 20;
+    let origin = Origin::always(Reply::generated(Pattern(1), SIZE).field("Cache-Control", "max-age=60"));
+    let toml = "[timeouts]\nclient_send = \"500ms\"\n[limits]\nclient_rate = \"4MiB\"";
+    let tidegate = Tidegate::reverse(&origin).toml(toml).start();
+    tidegate.warm("/");
+    let mut sipper = tidegate.client();
+    sipper.small_receive_buffer();
+    sipper.send(Ask::get("/").bytes());
+    assert_eq!(sipper.head().status(), 200);
+    let got = sip(&mut sipper, 4096, Duration::from_millis(30));
+    assert!((got as u64) < SIZE, "all of it came");
+    // Never as much as the idle limit without taking something, and well above the rate: it takes longer than that limit
+    // in all, and gets everything.
+    let mut slow = tidegate.client();
+    slow.send(Ask::get("/").bytes());
+    let head = slow.head();
+    assert_eq!(head.field("content-length").as_deref(), Some("25165824"));
+    let mut got = 0;
+    while got < SIZE as usize {
+        got += slow.exactly((2 << 20).min(SIZE as usize - got)).len();
+        std::thread::sleep(Duration::from_millis(60));
+    }
+}
+
+#[test]
+fn tiny_windows_cost_their_owner_time_and_nobody_else() {
+    let origin = Origin::always(Reply::generated(Pattern(3), 2_000_000).field("Cache-Control", "max-age=60"));
+    let tidegate = Tidegate::reverse(&origin).start();
+    tidegate.warm("/");
+    let before = proportional_set_kib(tidegate.pid());
+    let mut tiny: Vec<_> = (0..100).map(|_| tidegate.client()).collect();
+    for client in &mut tiny {
+        client.small_receive_buffer();
+        client.send(Ask::get("/").bytes());
+        assert_eq!(client.head().status(), 200);
+    }
+    Pattern(3).compare(&tidegate.get("/").expect(200).cache("hit").body, 0);
+    let grown = proportional_set_kib(tidegate.pid()).saturating_sub(before);
+    assert!(grown < 100 * 32, "grew by {grown} KiB for a hundred clients");
+    // However small the portions, what comes is right.
+    let mut last = tiny.pop().unwrap();
+    let body = last.exactly(2_000_000);
+    Pattern(3).compare(&body, 0);
+}

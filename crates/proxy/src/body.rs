@@ -4,9 +4,7 @@
 //! from where the caller moves them as it likes. What must hold: no byte behind the body's end is ever taken for
 //! payload, and what was received behind it stays in the window for the next message.
 
-use std::time::Duration;
-
-use pump::{Elapsed, Socket, Watch, Why};
+use pump::{Elapsed, Patience, Socket, Watch, Why};
 use wire::Refusal;
 use wire::chunked::{ChunkedDecoder, Step, Trailers};
 
@@ -112,13 +110,18 @@ impl Inbound {
     ///
     /// # Errors
     /// [`Broken`]: the body cannot be read on.
-    pub async fn next(&mut self, socket: &Socket, watch: &Watch, limit: Duration) -> Result<Span, Broken> {
+    pub async fn next(
+        &mut self,
+        socket: &Socket,
+        watch: &Watch,
+        patience: &Patience,
+    ) -> Result<Span, Broken> {
         loop {
             if let Some(span) = self.at_hand()? {
                 return Ok(span);
             }
             let most = if self.window.filled().is_empty() { FRAMING_READ_BYTES } else { usize::MAX };
-            self.receive(socket, most, watch, limit).await.map_err(Broken::Sender)?;
+            self.receive(socket, most, watch, patience).await.map_err(Broken::Sender)?;
         }
     }
 
@@ -148,10 +151,13 @@ impl Inbound {
         socket: &Socket,
         most: usize,
         watch: &Watch,
-        limit: Duration,
+        patience: &Patience,
     ) -> Result<(), Why> {
-        match watch.within(limit, self.window.fill(socket, most)).await {
-            Ok(Ok(1..)) => Ok(()),
+        match watch.patiently(patience, self.window.fill(socket, most)).await {
+            Ok(Ok(n @ 1..)) => {
+                patience.moved(n as u64);
+                Ok(())
+            }
             Ok(Ok(0)) if self.ends_with_connection() => {
                 self.done = true;
                 Ok(())

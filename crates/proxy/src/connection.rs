@@ -149,8 +149,9 @@ async fn idle(worker: &Rc<Worker>, client: &Client, window: &mut Window, turn: &
     let limit = if turn.spoken { timeouts.keep_alive } else { first };
     turn.spoken = true;
     window.resize(Size::Small);
+    let since = worker.timers.now();
     let bytes = poll_fn(|cx| {
-        if worker.draining.get() {
+        if worker.draining.get() || worker.crowd.is_over(since, worker.timers.now(), limit) {
             return Poll::Ready(false);
         }
         let polled = window.poll_fill(cx, &client.socket, usize::MAX);
@@ -285,10 +286,31 @@ async fn linger(worker: &Rc<Worker>, client: &Client) {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Waker};
+
     use super::*;
 
     fn size_of_future<A, B, F>(_: impl Fn(A, B) -> F) -> usize {
         size_of::<F>()
+    }
+
+    /// Whether a turn lets the next request through at once.
+    fn goes_on(turn: &mut Turn) -> bool {
+        let next = std::pin::pin!(turn.yield_when_over());
+        next.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_turn_ends_after_its_requests_and_begins_anew_behind_a_wait() {
+        let mut turn = Turn::default();
+        for _ in 0..REQUESTS_A_TURN / 2 {
+            assert!(goes_on(&mut turn));
+        }
+        turn.waited();
+        for _ in 0..REQUESTS_A_TURN {
+            assert!(goes_on(&mut turn));
+        }
+        assert!(!goes_on(&mut turn));
     }
 
     /// An idle connection is this future, two allocations of the runtime, and its watch.

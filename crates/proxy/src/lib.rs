@@ -17,6 +17,7 @@ pub mod buffers;
 pub mod cache;
 pub mod collapse;
 pub mod connection;
+pub mod crowd;
 pub mod disk;
 pub mod exchange;
 pub mod fetch;
@@ -41,6 +42,7 @@ pub mod stream;
 #[cfg(test)]
 mod testing;
 pub mod tunnel;
+pub mod unread;
 pub mod worker;
 
 pub use server::{RunError, Started, run};

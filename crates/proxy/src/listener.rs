@@ -16,6 +16,7 @@ use crate::admission::queue_delay::PERIOD;
 use crate::connection;
 use crate::metrics::ShedStage;
 use crate::settings::Listen;
+use crate::unread::Unread;
 use crate::worker::Worker;
 
 /// Connections accepted before established ones get their turn.
@@ -46,7 +47,10 @@ async fn accept_until_stopped(worker: Rc<Worker>, listen: Listen, listener: Asyn
 async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpListener>) {
     let front = worker.shared.front.as_ref();
     let mut gate = Gate::new(front.and_then(|front| front.seat(listen.address)));
+    let near_limit = sys::limits::NearLimit::of_process();
+    let mut unread = Unread::default();
     loop {
+        unread.bound(listener.get_ref(), worker.timers.len(), worker.shared.settings.timeouts.client_send);
         let Ok(mut guard) = readable(listener, &gate).await else { return };
         worker = worker.up_to_date();
         for _ in 0..ACCEPTS_A_TURN {
@@ -55,11 +59,16 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
                 Err(_would_block) => break,
                 Ok(Ok((stream, peer))) => {
                     gate.accepted(&stream);
+                    if near_limit.is_reached_by(&stream) {
+                        worker.descriptors_are_short();
+                    }
                     begin(&worker, listen, stream, peer);
                 }
                 Ok(Err(error)) => {
                     if !is_about_one_connection(&error) {
-                        tracing::warn!(%error, address = %listen.address, "cannot accept; pausing");
+                        if worker.descriptors_are_short() {
+                            tracing::warn!(%error, address = %listen.address, "cannot accept; pausing, and ending idle connections");
+                        }
                         tokio::time::sleep(PAUSE).await;
                     }
                     break;

@@ -8,10 +8,9 @@ use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::time::Duration;
 
 use pump::splice::Limits;
-use pump::{Socket, Stopped, Watch, memory, sendfile, splice};
+use pump::{Patience, Socket, Stopped, Watch, memory, sendfile, splice};
 use sys::pipe::PipePool;
 
 use crate::body::{Broken, Inbound, Span};
@@ -54,7 +53,7 @@ pub enum Unfinished {
 pub struct Outbound<'c> {
     socket: &'c Socket,
     watch: &'c Watch,
-    limit: Duration,
+    patience: Patience,
     means: Means<'c>,
     /// Bytes that go out before the next payload: the head, chunk framing, small payloads.
     held: Vec<u8>,
@@ -62,10 +61,15 @@ pub struct Outbound<'c> {
     /// Of a chunk that [`Self::try_bytes`] has announced: payload not yet sent.
     chunk_left: u64,
     sent: Cell<u64>,
+    /// Payload sent since the others on the thread had their turn.
+    sent_this_turn: u64,
 }
 
 /// Payloads up to this are gathered with their framing rather than sent one by one.
 const GATHER_UP_TO: usize = 4096;
+
+/// Payload that may go out to a peer that takes it as fast as it comes, before the others on the thread get their turn.
+const TURN_BYTES: u64 = 4 << 20;
 
 /// Payload per received buffer where the copy route is taken.
 const HELD_MAX: usize = 64 * 1024;
@@ -76,12 +80,22 @@ impl<'c> Outbound<'c> {
     pub fn new(
         socket: &'c Socket,
         watch: &'c Watch,
-        limit: Duration,
+        patience: Patience,
         means: Means<'c>,
         head: Vec<u8>,
         outgoing: Outgoing,
     ) -> Self {
-        Self { socket, watch, limit, means, held: head, outgoing, chunk_left: 0, sent: Cell::new(0) }
+        Self {
+            socket,
+            watch,
+            patience,
+            means,
+            held: head,
+            outgoing,
+            chunk_left: 0,
+            sent: Cell::new(0),
+            sent_this_turn: 0,
+        }
     }
 
     /// Payload bytes sent so far.
@@ -109,11 +123,12 @@ impl<'c> Outbound<'c> {
             self.held.extend_from_slice(payload);
         } else {
             let held = std::mem::take(&mut self.held);
-            let sent = memory::send_two(self.socket, &held, payload, more, self.watch, self.limit).await;
+            let sent = memory::send_two(self.socket, &held, payload, more, self.watch, &self.patience).await;
             self.keep_allocation(held);
             sent.map_err(Unfinished::Receiver)?;
         }
         self.close(payload.len() as u64, route);
+        self.yield_when_over(payload.len() as u64).await;
         Ok(())
     }
 
@@ -150,13 +165,8 @@ impl<'c> Outbound<'c> {
     /// # Errors
     /// [`Unfinished::Receiver`].
     pub async fn writable(&self) -> Result<(), Unfinished> {
-        match self.watch.within(self.limit, self.socket.writable()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(self.gone(error)),
-            Err(pump::Elapsed) => {
-                Err(Unfinished::Receiver(Stopped { side: pump::Side::To, why: pump::Why::Stalled, moved: 0 }))
-            }
-        }
+        let writable = pump::pace::until_writable(self.socket, self.watch, &self.patience).await;
+        writable.map_err(|why| Unfinished::Receiver(Stopped { side: pump::Side::To, why, moved: 0 }))
     }
 
     /// Waits until the receiver resets the connection. Its ordinary end says nothing: it may still want the response.
@@ -185,9 +195,12 @@ impl<'c> Outbound<'c> {
     ) -> Result<(), Unfinished> {
         self.open(length);
         self.flush(true).await?;
-        let (to, watch, limit) = (self.socket, self.watch, self.limit);
-        match sendfile::sendfile(device, offset, length, to, watch, limit, resident).await {
-            Ok(()) => self.close(length, Route::Sendfile),
+        let (to, watch, patience) = (self.socket, self.watch, &self.patience);
+        match sendfile::sendfile(device, offset, length, to, watch, patience, resident).await {
+            Ok(()) => {
+                self.close(length, Route::Sendfile);
+                self.yield_when_over(length).await;
+            }
             Err(stopped) => {
                 self.count(stopped.moved, Route::Sendfile);
                 return Err(match (stopped.side, &stopped.why) {
@@ -208,9 +221,8 @@ impl<'c> Outbound<'c> {
         &mut self,
         inbound: &mut Inbound,
         from: &Socket,
-        from_limit: Duration,
+        patience: &Patience,
     ) -> Result<(), Unfinished> {
-        let limits = Limits { from: from_limit, to: self.limit };
         loop {
             let span = match inbound.at_hand() {
                 Ok(Some(span)) => span,
@@ -218,7 +230,7 @@ impl<'c> Outbound<'c> {
                     // What came goes out before anything is waited for, or is found broken.
                     self.flush(false).await?;
                     at_hand.map_err(|b| self.broken(b))?;
-                    inbound.next(from, self.watch, from_limit).await.map_err(|b| self.broken(b))?
+                    inbound.next(from, self.watch, patience).await.map_err(|b| self.broken(b))?
                 }
             };
             match span {
@@ -229,7 +241,7 @@ impl<'c> Outbound<'c> {
                     self.means.metrics.user_copied(n as u64);
                     inbound.used(n);
                 }
-                Span::OnSocket(n) => self.move_from_socket(inbound, from, n, limits).await?,
+                Span::OnSocket(n) => self.move_from_socket(inbound, from, n, patience).await?,
             }
         }
     }
@@ -240,19 +252,19 @@ impl<'c> Outbound<'c> {
         inbound: &mut Inbound,
         from: &Socket,
         n: u64,
-        limits: Limits,
+        patience: &Patience,
     ) -> Result<(), Unfinished> {
         use pump::route::{Source, route};
         if route(Source::Socket, n, self.socket.abilities()) == Route::Splice
             && let Ok(mut pipe) = self.means.pipes.take()
         {
             return match n {
-                u64::MAX => self.splice_to_end(inbound, from, &mut pipe, limits).await,
-                n => self.splice_exactly(inbound, from, n, &mut pipe, limits).await,
+                u64::MAX => self.splice_to_end(inbound, from, &mut pipe, patience).await,
+                n => self.splice_exactly(inbound, from, n, &mut pipe, patience).await,
             };
         }
         self.flush(false).await?;
-        let received = inbound.receive(from, usize::MAX, self.watch, limits.from).await;
+        let received = inbound.receive(from, usize::MAX, self.watch, patience).await;
         received.map_err(|why| self.broken(Broken::Sender(why)))
     }
 
@@ -262,11 +274,12 @@ impl<'c> Outbound<'c> {
         from: &Socket,
         n: u64,
         pipe: &mut sys::pipe::Pipe,
-        limits: Limits,
+        patience: &Patience,
     ) -> Result<(), Unfinished> {
         self.open(n);
         self.flush(true).await?;
         let more = matches!(self.outgoing, Outgoing::Chunked);
+        let limits = Limits { from: patience, to: &self.patience };
         match splice::splice(from, self.socket, n, more, pipe, self.watch, limits).await {
             Ok(()) => {
                 inbound.moved(n);
@@ -286,11 +299,11 @@ impl<'c> Outbound<'c> {
         inbound: &mut Inbound,
         from: &Socket,
         pipe: &mut sys::pipe::Pipe,
-        limits: Limits,
+        patience: &Patience,
     ) -> Result<(), Unfinished> {
         self.flush(false).await?;
         loop {
-            let n = match splice::take(from, pipe, u64::MAX, self.watch, limits.from).await {
+            let n = match splice::take(from, pipe, u64::MAX, self.watch, patience).await {
                 Ok(n) => n,
                 Err(pump::Why::Ended) => {
                     inbound.ended();
@@ -300,7 +313,7 @@ impl<'c> Outbound<'c> {
             };
             self.open(n);
             self.flush(true).await?;
-            let moved = splice::drain(pipe, self.socket, false, self.watch, self.limit).await;
+            let moved = splice::drain(pipe, self.socket, false, self.watch, &self.patience).await;
             moved.map_err(Unfinished::Receiver)?;
             self.close(n, Route::Splice);
         }
@@ -328,7 +341,7 @@ impl<'c> Outbound<'c> {
             return Ok(());
         }
         let held = std::mem::take(&mut self.held);
-        let sent = memory::send(self.socket, &held, more, self.watch, self.limit).await;
+        let sent = memory::send(self.socket, &held, more, self.watch, &self.patience).await;
         self.keep_allocation(held);
         sent.map_err(Unfinished::Receiver)
     }
@@ -336,6 +349,14 @@ impl<'c> Outbound<'c> {
     fn keep_allocation(&mut self, mut held: Vec<u8>) {
         held.clear();
         self.held = held;
+    }
+
+    async fn yield_when_over(&mut self, n: u64) {
+        self.sent_this_turn += n;
+        if self.sent_this_turn >= TURN_BYTES {
+            self.sent_this_turn = 0;
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Framing before `n` payload bytes.

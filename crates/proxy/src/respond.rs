@@ -224,8 +224,7 @@ pub async fn send_made(
     head_only: bool,
 ) -> Outcome {
     let bytes = client.behind_interim(made.write(worker.now(), status, persistence, head_only));
-    let limit = worker.shared.settings.timeouts.client_send;
-    let sent = pump::memory::send(&client.socket, &bytes, false, &client.watch, limit).await;
+    let sent = pump::memory::send(&client.socket, &bytes, false, &client.watch, &worker.to_client()).await;
     let mut outcome = Outcome::new(made.status, RequestResult::Error).because(made.word);
     outcome.end = End::of_own(sent.is_ok());
     outcome
@@ -246,8 +245,8 @@ pub async fn as_last_recipient(x: &Exchange<'_>) -> Outcome {
     wire::write::field(&mut head, "Allow", ALLOWED);
     let status = CacheStatus { outcome: semantics::cache_status::Outcome::Generated, detail: None };
     finish_head(&mut head, &status, Outgoing::None, x.persistence());
-    let limit = x.worker.shared.settings.timeouts.client_send;
-    let sent = pump::memory::send(&x.client.socket, &head, false, &x.client.watch, limit).await;
+    let patience = x.worker.to_client();
+    let sent = pump::memory::send(&x.client.socket, &head, false, &x.client.watch, &patience).await;
     Outcome { end: End::of_own(sent.is_ok()), ..Outcome::new(204, RequestResult::Pass) }
 }
 

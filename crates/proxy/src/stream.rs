@@ -132,9 +132,8 @@ async fn stream(
     };
     let head = x.client.behind_interim(head);
     follower.advance(range.start.saturating_sub(follower.offset()));
-    let limit = x.worker.shared.settings.timeouts.client_send;
-    let means = x.worker.response_means();
-    let mut outbound = Outbound::new(&x.client.socket, &x.client.watch, limit, means, head, outgoing);
+    let (patience, means) = (x.worker.to_client(), x.worker.response_means());
+    let mut outbound = Outbound::new(&x.client.socket, &x.client.watch, patience, means, head, outgoing);
     let sent = async {
         send(x, &mut outbound, &mut follower, range.end).await?;
         outbound.end(&Fields::new()).await

@@ -89,8 +89,8 @@ async fn join(
     let (client, watch) = (&x.client.socket, &x.client.watch);
     let mut outcome = Outcome { ends_connection: true, ..Outcome::new(status, RequestResult::Tunnel) };
     let opened = async {
-        pump::memory::send_two(client, head, early, false, watch, timeouts.client_send).await?;
-        pump::memory::send(origin, x.behind, false, watch, timeouts.origin_body).await
+        pump::memory::send_two(client, head, early, false, watch, &worker.to_client()).await?;
+        pump::memory::send(origin, x.behind, false, watch, &worker.with_origin()).await
     };
     if opened.await.is_err() {
         return Outcome { end: End::ClientGone, ..outcome };

@@ -7,12 +7,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::TcpListener;
+use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use pump::Timers;
+use pump::{Patience, Timers};
 use sys::pipe::PipePool;
 use tokio::sync::watch;
 
@@ -21,6 +22,7 @@ use crate::admission::xdp::FrontGate;
 use crate::buffers::{Buffers, Size};
 use crate::cache::Cache;
 use crate::collapse::Collapse;
+use crate::crowd::Crowd;
 use crate::disk::{Disk, Disks};
 use crate::metrics::{Metrics, WorkerMetrics};
 use crate::origin::pool::Pool;
@@ -101,6 +103,8 @@ pub struct Own {
     pub timers: Rc<Timers>,
     /// Receive buffers.
     pub buffers: Rc<Buffers>,
+    /// Whether idle connections have to give way.
+    pub crowd: Crowd,
     /// Pipes for splicing.
     pub pipes: PipePool,
     /// Connections to origins.
@@ -162,6 +166,37 @@ impl Worker {
         Means { is_response: false, ..self.response_means() }
     }
 
+    /// The patience with a client that is sent a message.
+    #[must_use]
+    pub fn to_client(&self) -> Patience {
+        Patience::new(self.shared.settings.timeouts.client_send, self.least_rate())
+    }
+
+    /// The patience with a client that sends a body.
+    #[must_use]
+    pub fn from_client(&self) -> Patience {
+        Patience::new(self.shared.settings.timeouts.client_body, self.least_rate())
+    }
+
+    /// The patience with an origin inside a body, in either direction.
+    #[must_use]
+    pub fn with_origin(&self) -> Patience {
+        Patience::idle(self.shared.settings.timeouts.origin_body)
+    }
+
+    fn least_rate(&self) -> Option<NonZeroU64> {
+        self.shared.settings.limits.client_rate.and_then(NonZeroU64::new)
+    }
+
+    /// Descriptors are short: idle connections may have to go. False when that was said a moment ago.
+    pub fn descriptors_are_short(&self) -> bool {
+        let counts = self.crowd.sign(self.timers.now());
+        if counts {
+            self.timers.wake_all();
+        }
+        counts
+    }
+
     /// Counts a piece of work that draining waits for, until the guard is dropped.
     #[must_use]
     pub fn occupied(self: &Rc<Self>) -> Occupied {
@@ -199,6 +234,7 @@ pub fn run(
             latest: RefCell::new(Arc::clone(&shared)),
             timers: Timers::new(),
             buffers: Buffers::new(grown_max(&shared.settings)),
+            crowd: Crowd::default(),
             pipes: PipePool::new(PIPES),
             origins: Pool::new(&shared.settings),
             disk: Disk::new(Arc::clone(&shared.disks))?,

@@ -1,16 +1,22 @@
 //! From a socket into user memory, for bodies too small for a pipe to pay. From there on [`crate::memory`] sends them.
 
-use std::time::Duration;
-
-use crate::{Socket, Watch, Why, settle};
+use crate::{Patience, Socket, Watch, Why, settle};
 
 /// Receives at least one byte; the end of the stream is [`Why::Ended`].
 ///
 /// # Errors
 /// Why nothing came.
-pub async fn receive(from: &Socket, buffer: &mut [u8], watch: &Watch, limit: Duration) -> Result<usize, Why> {
-    match settle(watch.within(limit, from.recv(buffer)).await)? {
+pub async fn receive(
+    from: &Socket,
+    buffer: &mut [u8],
+    watch: &Watch,
+    patience: &Patience,
+) -> Result<usize, Why> {
+    match settle(watch.patiently(patience, from.recv(buffer)).await)? {
         0 => Err(Why::Ended),
-        n => Ok(n),
+        n => {
+            patience.moved(n as u64);
+            Ok(n)
+        }
     }
 }

@@ -9,6 +9,7 @@
 
 pub mod copy;
 pub mod memory;
+pub mod pace;
 pub mod patience;
 pub mod route;
 pub mod sendfile;
@@ -18,6 +19,7 @@ pub mod tunnel;
 
 use std::io;
 
+pub use pace::Patience;
 pub use patience::{Elapsed, Timers, Watch};
 pub use route::Route;
 pub use socket::Socket;
@@ -36,7 +38,7 @@ pub enum Side {
 pub enum Why {
     /// The source ended (end of stream) before the asked length.
     Ended,
-    /// The side made no progress within its limit.
+    /// The side made no progress, or too little, for longer than there was patience with it.
     Stalled,
     /// The side failed.
     Failed(io::Error),

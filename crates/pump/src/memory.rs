@@ -1,9 +1,9 @@
 //! User memory to socket: heads, small bodies, and the buffers of a fill.
 
 use std::io::{self, IoSlice};
-use std::time::Duration;
 
-use crate::{Side, Socket, Stopped, Watch, settle};
+use crate::pace::until_writable;
+use crate::{Patience, Side, Socket, Stopped, Watch, Why};
 
 /// Sends all of `bytes`. `more`: further bytes follow at once.
 ///
@@ -14,14 +14,17 @@ pub async fn send(
     bytes: &[u8],
     more: bool,
     watch: &Watch,
-    limit: Duration,
+    patience: &Patience,
 ) -> Result<(), Stopped> {
     let mut sent = 0;
     while sent < bytes.len() {
-        let step = to.when_writable(|_| to.try_send(&[IoSlice::new(&bytes[sent..])], more));
-        match settle(watch.within(limit, step).await) {
+        let stopped = |why| Stopped::new(Side::To, why, sent as u64);
+        match to.try_send(&[IoSlice::new(&bytes[sent..])], more) {
             Ok(n) => sent += n,
-            Err(why) => return Err(Stopped::new(Side::To, why, sent as u64)),
+            Err(full) if full.kind() == io::ErrorKind::WouldBlock => {
+                until_writable(to, watch, patience).await.map_err(stopped)?;
+            }
+            Err(error) => return Err(stopped(Why::Failed(error))),
         }
     }
     Ok(())
@@ -37,14 +40,14 @@ pub async fn send_two(
     body: &[u8],
     more: bool,
     watch: &Watch,
-    limit: Duration,
+    patience: &Patience,
 ) -> Result<(), Stopped> {
     match to.try_send(&[IoSlice::new(head), IoSlice::new(body)], more) {
-        Ok(n) => send_rest_of_two(to, head, body, n, more, watch, limit).await,
+        Ok(n) => send_rest_of_two(to, head, body, n, more, watch, patience).await,
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-            send_rest_of_two(to, head, body, 0, more, watch, limit).await
+            send_rest_of_two(to, head, body, 0, more, watch, patience).await
         }
-        Err(e) => Err(Stopped::new(Side::To, crate::Why::Failed(e), 0)),
+        Err(e) => Err(Stopped::new(Side::To, Why::Failed(e), 0)),
     }
 }
 
@@ -59,11 +62,11 @@ pub async fn send_rest_of_two(
     sent: usize,
     more: bool,
     watch: &Watch,
-    limit: Duration,
+    patience: &Patience,
 ) -> Result<(), Stopped> {
     let left_of_head = head.get(sent..).unwrap_or_default();
     let left_of_body = body.get(sent.saturating_sub(head.len())..).unwrap_or_default();
     let head_more = more || !left_of_body.is_empty();
-    send(to, left_of_head, head_more, watch, limit).await.map_err(|s| s.after(sent as u64))?;
-    send(to, left_of_body, more, watch, limit).await.map_err(|s| s.after(sent.max(head.len()) as u64))
+    send(to, left_of_head, head_more, watch, patience).await.map_err(|s| s.after(sent as u64))?;
+    send(to, left_of_body, more, watch, patience).await.map_err(|s| s.after(sent.max(head.len()) as u64))
 }

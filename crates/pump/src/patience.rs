@@ -82,6 +82,12 @@ impl Timers {
         }
     }
 
+    /// Ticks so far.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.tick.get()
+    }
+
     /// How many watches there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -110,6 +116,12 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Ticks so far.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.timers.now()
+    }
+
     /// Awaits `work`, at most for `limit`.
     ///
     /// # Errors

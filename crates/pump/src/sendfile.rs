@@ -7,9 +7,9 @@
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
-use crate::{Side, Socket, Stopped, Watch, Why, settle};
+use crate::pace::until_writable;
+use crate::{Patience, Side, Socket, Stopped, Watch, Why};
 
 /// Sends `length` bytes of `device` from byte `offset` on. `resident` makes what is left of them resident, if it is not.
 ///
@@ -21,7 +21,7 @@ pub async fn sendfile(
     length: u64,
     to: &Socket,
     watch: &Watch,
-    limit: Duration,
+    patience: &Patience,
     mut resident: impl AsyncFnMut(Range<u64>) -> io::Result<()>,
 ) -> Result<(), Stopped> {
     let (mut at, end) = (offset, offset + length);
@@ -32,7 +32,7 @@ pub async fn sendfile(
             Ok(_) => {}
             Err(full) if full.kind() == ErrorKind::WouldBlock => {
                 let stopped = |why| Stopped::new(Side::To, why, at - offset);
-                settle(watch.within(limit, to.writable()).await).map_err(stopped)?;
+                until_writable(to, watch, patience).await.map_err(stopped)?;
                 let stopped = |error| Stopped::new(Side::From, Why::Failed(error), at - offset);
                 resident(at..end).await.map_err(stopped)?;
             }
@@ -49,6 +49,7 @@ mod tests {
     use crate::Timers;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
 
     const BODY_BYTES: u64 = 16 << 20;
 
@@ -90,7 +91,8 @@ mod tests {
                 let _ = full.send(());
                 Ok(())
             };
-            sendfile(&file, 100, BODY_BYTES, &socket, &watch, Duration::from_secs(30), note).await.unwrap();
+            let patience = Patience::idle(Duration::from_secs(30));
+            sendfile(&file, 100, BODY_BYTES, &socket, &watch, &patience, note).await.unwrap();
         });
         assert!(reader.join().unwrap().unwrap());
         assert!(!asked.is_empty(), "the socket was never full: nothing was shown");

@@ -188,6 +188,12 @@ impl Socket {
         Ok(())
     }
 
+    /// Bytes that were sent and that the peer has not acknowledged; 0 where the socket cannot tell.
+    #[must_use]
+    pub fn unacknowledged(&self) -> u64 {
+        sys::tcp::unacknowledged(self).map_or(0, u64::from)
+    }
+
     /// Forgets that the socket was writable: an attempt has just shown that it is not. A later edge is not lost, for
     /// the runtime hears of it only after this call.
     fn not_writable(&self) {

@@ -3,19 +3,20 @@
 //! What must hold: the pipe is empty before and after a move that succeeds. One that is stopped may leave bytes in it;
 //! the pipe's pool closes such a pipe, or the next body through it would begin with this one's end.
 
-use std::time::Duration;
+use std::io::ErrorKind;
 
 use sys::pipe::Pipe;
 
-use crate::{Side, Socket, Stopped, Watch, Why, settle};
+use crate::pace::until_writable;
+use crate::{Patience, Side, Socket, Stopped, Watch, Why, settle};
 
-/// How long each side may stay without progress.
+/// The patience with each side.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct Limits<'p> {
     /// For the source to bring bytes.
-    pub from: Duration,
+    pub from: &'p Patience,
     /// For the destination to take bytes.
-    pub to: Duration,
+    pub to: &'p Patience,
 }
 
 /// Moves exactly `length` bytes from `from` to `to`. `more`: the last byte is not the end of what is sent.
@@ -29,7 +30,7 @@ pub async fn splice(
     more: bool,
     pipe: &mut Pipe,
     watch: &Watch,
-    limits: Limits,
+    limits: Limits<'_>,
 ) -> Result<(), Stopped> {
     let mut moved = 0u64;
     while moved < length {
@@ -51,13 +52,16 @@ pub async fn take(
     pipe: &mut Pipe,
     most: u64,
     watch: &Watch,
-    limit: Duration,
+    patience: &Patience,
 ) -> Result<u64, Why> {
     let ask = pipe.capacity().min(usize::try_from(most).unwrap_or(usize::MAX));
     let step = from.when_readable(|socket| sys::splice::socket_to_pipe(socket, pipe, ask));
-    match settle(watch.within(limit, step).await)? {
+    match settle(watch.patiently(patience, step).await)? as u64 {
         0 => Err(Why::Ended),
-        n => Ok(n as u64),
+        n => {
+            patience.moved(n);
+            Ok(n)
+        }
     }
 }
 
@@ -70,13 +74,18 @@ pub async fn drain(
     to: &Socket,
     more: bool,
     watch: &Watch,
-    limit: Duration,
+    patience: &Patience,
 ) -> Result<u64, Stopped> {
     let mut moved = 0;
     while !pipe.is_empty() {
-        let step = to.when_writable(|socket| sys::splice::pipe_to_socket(pipe, socket, usize::MAX, more));
-        moved +=
-            settle(watch.within(limit, step).await).map_err(|why| Stopped::new(Side::To, why, moved))? as u64;
+        let stopped = |why| Stopped::new(Side::To, why, moved);
+        match to.attempt(|socket| sys::splice::pipe_to_socket(pipe, socket, usize::MAX, more)) {
+            Ok(n) => moved += n as u64,
+            Err(full) if full.kind() == ErrorKind::WouldBlock => {
+                until_writable(to, watch, patience).await.map_err(stopped)?;
+            }
+            Err(error) => return Err(stopped(Why::Failed(error))),
+        }
     }
     Ok(moved)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sys::pipe::{Pipe, PipePool};
 
 use crate::splice::{drain, take};
-use crate::{Socket, Timers, Watch, Why, copy, memory};
+use crate::{Patience, Socket, Timers, Watch, Why, copy, memory};
 
 /// Bytes that a tunnel carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,16 +61,22 @@ impl Way<'_> {
         carried
     }
 
+    /// With each step anew: a tunnel may be as slow as its ends like.
+    fn patience(&self) -> Patience {
+        Patience::idle(self.idle)
+    }
+
     async fn by_pipe(&self, pipe: &mut Pipe, carried: &mut u64) -> Result<(), Why> {
         loop {
             let before = self.steps.get();
-            match take(self.from, pipe, u64::MAX, &self.watch, self.idle).await {
+            match take(self.from, pipe, u64::MAX, &self.watch, &self.patience()).await {
                 Ok(_) => {}
                 Err(Why::Ended) => return Ok(()),
                 Err(Why::Stalled) if self.steps.get() != before => continue,
                 Err(why) => return Err(why),
             }
-            *carried += drain(pipe, self.to, false, &self.watch, self.idle).await.map_err(|s| s.why)?;
+            *carried +=
+                drain(pipe, self.to, false, &self.watch, &self.patience()).await.map_err(|s| s.why)?;
             self.steps.set(self.steps.get() + 1);
         }
     }
@@ -80,13 +86,13 @@ impl Way<'_> {
         let mut buffer = vec![0; 16 * 1024];
         loop {
             let before = self.steps.get();
-            let n = match copy::receive(self.from, &mut buffer, &self.watch, self.idle).await {
+            let n = match copy::receive(self.from, &mut buffer, &self.watch, &self.patience()).await {
                 Ok(n) => n,
                 Err(Why::Ended) => return Ok(()),
                 Err(Why::Stalled) if self.steps.get() != before => continue,
                 Err(why) => return Err(why),
             };
-            let sent = memory::send(self.to, &buffer[..n], false, &self.watch, self.idle).await;
+            let sent = memory::send(self.to, &buffer[..n], false, &self.watch, &self.patience()).await;
             sent.map_err(|s| s.why)?;
             *carried += n as u64;
             self.steps.set(self.steps.get() + 1);

@@ -4,6 +4,7 @@
 //! nothing is ever *sized* from it. `RLIMIT_MEMLOCK` is only read: whoever needs more asks the operator.
 
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -25,6 +26,25 @@ pub fn descriptors() -> Descriptors {
 /// Bytes that may be locked without privilege; `None` is no limit.
 pub fn locked_memory() -> Option<u64> {
     getrlimit(Resource::Memlock).current
+}
+
+/// The descriptors behind which few are left: an eighth of the limit. New ones get the lowest free number, so the number of
+/// the newest tells how many are open at least.
+#[derive(Clone, Copy, Debug)]
+pub struct NearLimit {
+    from: u64,
+}
+
+impl NearLimit {
+    /// Of the limits as they are.
+    pub fn of_process() -> Self {
+        Self { from: descriptors().soft.map_or(u64::MAX, |soft| soft - soft / 8) }
+    }
+
+    /// Whether few are left behind `newest`.
+    pub fn is_reached_by(self, newest: impl AsFd) -> bool {
+        u64::try_from(newest.as_fd().as_raw_fd()).is_ok_and(|number| number >= self.from)
+    }
 }
 
 /// Raises the soft limit to the hard one, and says what holds now.

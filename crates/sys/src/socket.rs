@@ -124,6 +124,20 @@ pub fn set_nodelay(socket: impl AsFd, nodelay: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, nodelay)?)
 }
 
+/// Has the kernel give up a connection whose peer acknowledges nothing, or keeps its window shut, for so long while there is
+/// something to send, also when this process has closed it (`TCP_USER_TIMEOUT`, RFC 5482). Connections inherit it from
+/// their listener.
+pub fn set_user_timeout(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
+    let millis = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+    Ok(sockopt::set_tcp_user_timeout(socket, millis)?)
+}
+
+/// Has the kernel take no more than so many bytes that it cannot send yet (`TCP_NOTSENT_LOWAT`); a socket with more of them is
+/// full. Connections inherit it from their listener.
+pub fn set_unsent_max(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    socket2::SockRef::from(&socket).set_tcp_notsent_lowat(bytes)
+}
+
 /// Makes the close of this socket a reset: what is unsent is dropped and the peer sees a broken connection.
 ///
 /// The signal for "this body is not complete" where no framing can say it.

@@ -1,6 +1,7 @@
-//! TCP options that no safe wrapper offers: a listener's queue, and whether the kernel does TLS.
+//! TCP options that no safe wrapper offers: a listener's queue, what a peer has acknowledged, and whether the kernel does
+//! TLS.
 //!
-//! Owns `TCP_INFO` and `TCP_ULP`. Refuses to know what the answers are used for.
+//! Owns `TCP_INFO`, `TCP_ULP` and `SIOCOUTQ`. Refuses to know what the answers are used for.
 #![allow(unsafe_code)] // neither rustix nor socket2 offers these options
 
 use std::io;
@@ -48,6 +49,16 @@ pub fn listener_drops(listener: impl AsFd) -> io::Result<u32> {
         )
     };
     if status == 0 { Ok(values[DROPS]) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Bytes in the send queue of a connection: sent or to be sent, and not acknowledged by the peer.
+pub fn unacknowledged(socket: impl AsFd) -> io::Result<u32> {
+    let mut queued: libc::c_int = 0;
+    // SAFETY: ioctl requires
+    // - an open descriptor: borrowed from `socket` for the whole call;
+    // - for SIOCOUTQ (which is TIOCOUTQ, tcp(7)) a pointer to an int to write to: `queued` lives until behind the call.
+    let status = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut queued) };
+    if status == 0 { Ok(u32::try_from(queued).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether the kernel can take over the TLS records of a connection (kTLS).
@@ -108,6 +119,20 @@ mod tests {
         assert_eq!(accept_queue(&listener).unwrap().depth, 3);
         listener.accept().unwrap();
         assert_eq!(accept_queue(&listener).unwrap().depth, 2);
+    }
+
+    #[test]
+    fn what_a_peer_takes_leaves_the_queue() {
+        use std::io::{Read, Write};
+        let (mut near, mut far) = crate::testing::connected();
+        assert_eq!(unacknowledged(&near).unwrap(), 0);
+        near.set_nonblocking(true).unwrap();
+        while near.write(&[7; 65536]).is_ok() {}
+        let full = unacknowledged(&near).unwrap();
+        assert!(full > 0);
+        let mut taken = vec![0; full as usize];
+        far.read_exact(&mut taken).unwrap();
+        assert!(unacknowledged(&near).unwrap() < full);
     }
 
     #[test]

@@ -75,14 +75,13 @@ pub async fn pass(
     let Answer { connection, mut window, .. } = answer;
     window.consume(head_len);
     let mut inbound = Inbound::new(framing(worker, body), window);
-    let timeouts = &worker.shared.settings.timeouts;
     let means = worker.response_means();
     let (to, watch) = (&x.client.socket, &x.client.watch);
     let text = x.client.behind_interim(text);
-    let mut outbound = Outbound::new(to, watch, timeouts.client_send, means, text, outgoing);
+    let mut outbound = Outbound::new(to, watch, worker.to_client(), means, text, outgoing);
     let sent = match outgoing {
         Outgoing::None => outbound.flush(false).await,
-        _ => outbound.relay(&mut inbound, &connection.socket, timeouts.origin_body).await,
+        _ => outbound.relay(&mut inbound, &connection.socket, &worker.with_origin()).await,
     };
     let whole = inbound.is_done() || outgoing == Outgoing::None;
     if keep_alive && whole && !inbound.ends_with_connection() && inbound.window.filled().is_empty() {

@@ -199,8 +199,9 @@ impl Filling {
     /// What comes next of the body; `None` at its end.
     async fn next_span(&mut self, owner: &Owner) -> Result<Option<Span>, GivenUp> {
         self.check_wanted(owner)?;
-        let limit = self.worker.shared.settings.timeouts.origin_body;
-        let span = self.inbound.next(&self.connection.socket, &self.watch, limit).await.map_err(broken)?;
+        let patience = self.worker.with_origin();
+        let span =
+            self.inbound.next(&self.connection.socket, &self.watch, &patience).await.map_err(broken)?;
         Ok(Some(span).filter(|span| *span != Span::End))
     }
 
@@ -276,10 +277,10 @@ impl Filling {
 
     /// Receives until the piece is full or the body ends.
     async fn fill_piece(&mut self, owner: &Owner, writer: &mut Writer) -> Result<(), GivenUp> {
-        let limit = self.worker.shared.settings.timeouts.origin_body;
+        let patience = self.worker.with_origin();
         while writer.remaining() > 0 && self.left_of_part() != Some(0) {
             let span =
-                self.inbound.next(&self.connection.socket, &self.watch, limit).await.map_err(broken)?;
+                self.inbound.next(&self.connection.socket, &self.watch, &patience).await.map_err(broken)?;
             let n = match span {
                 Span::End => return Ok(()),
                 Span::InWindow(n) => {
@@ -305,11 +306,11 @@ impl Filling {
 
     /// Receives payload from the socket straight into the piece; 0 at the end of a body that ends with its connection.
     async fn receive_into(&mut self, writer: &mut Writer, left: u64) -> Result<usize, GivenUp> {
-        let limit = self.worker.shared.settings.timeouts.origin_body;
+        let patience = self.worker.with_origin();
         let room = writer.unfilled();
         let most = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let socket = &self.connection.socket;
-        match pump::copy::receive(socket, &mut room[..most], &self.watch, limit).await {
+        match pump::copy::receive(socket, &mut room[..most], &self.watch, &patience).await {
             Ok(n) => {
                 self.crc.update(&room[..n]);
                 writer.advance(n);

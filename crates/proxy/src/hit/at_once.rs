@@ -179,21 +179,21 @@ fn send_now(
 
 /// Sends what [`at_once`] left over; says whether all of it went out.
 pub async fn send_rest(worker: &Rc<Worker>, client: &Client, rest: Rest) -> bool {
-    let limit = worker.shared.settings.timeouts.client_send;
+    let patience = &worker.to_client();
     let (socket, watch) = (&client.socket, &client.watch);
     match rest {
-        Rest::Bytes(bytes) => pump::memory::send(socket, &bytes, false, watch, limit).await.is_ok(),
+        Rest::Bytes(bytes) => pump::memory::send(socket, &bytes, false, watch, patience).await.is_ok(),
         Rest::Kept(head, body, from) => {
             let body = body.get(from..).unwrap_or_default();
-            pump::memory::send_two(socket, &head, body, false, watch, limit).await.is_ok()
+            pump::memory::send_two(socket, &head, body, false, watch, patience).await.is_ok()
         }
         Rest::Lent(head, file, offset, length, lease) => {
             let sent = async {
-                pump::memory::send(socket, &head, true, watch, limit).await?;
+                pump::memory::send(socket, &head, true, watch, patience).await?;
                 let end = offset + length;
                 let begin = end - u64::from(lease.place().len);
                 let again = async |left| worker.disk.keep_resident(&lease, left, begin).await;
-                pump::sendfile::sendfile(&*file, offset, length, socket, watch, limit, again).await
+                pump::sendfile::sendfile(&*file, offset, length, socket, watch, patience, again).await
             };
             tokio::select! {
                 biased;

@@ -194,9 +194,9 @@ async fn partial(
 }
 
 fn outbound<'x>(x: &'x Exchange<'_>, head: Vec<u8>, outgoing: Outgoing) -> Outbound<'x> {
-    let limit = x.worker.shared.settings.timeouts.client_send;
     let head = x.client.behind_interim(head);
-    Outbound::new(&x.client.socket, &x.client.watch, limit, x.worker.response_means(), head, outgoing)
+    let (patience, means) = (x.worker.to_client(), x.worker.response_means());
+    Outbound::new(&x.client.socket, &x.client.watch, patience, means, head, outgoing)
 }
 
 fn concluded(status: u16, serving: &Serving, sent: u64, result: Result<(), Unfinished>) -> Outcome {
@@ -259,10 +259,10 @@ async fn bodiless(x: &Exchange<'_>, status: u16, mut head: Vec<u8>, serving: &Se
 
 /// Throws away what is left of a request body; `None` when it is too much or does not come.
 pub async fn drain(worker: &Rc<Worker>, client: &Client, mut body: Inbound) -> Option<Window> {
-    let limit = worker.shared.settings.timeouts.client_body;
+    let patience = worker.from_client();
     let mut drained = 0;
     while drained <= DRAIN_BYTES {
-        match body.next(&client.socket, &client.watch, limit).await.ok()? {
+        match body.next(&client.socket, &client.watch, &patience).await.ok()? {
             Span::End => return Some(body.into_window()),
             Span::InWindow(n) => {
                 body.used(n);
@@ -270,7 +270,7 @@ pub async fn drain(worker: &Rc<Worker>, client: &Client, mut body: Inbound) -> O
             }
             Span::OnSocket(n) if drained.saturating_add(n) > DRAIN_BYTES => return None,
             Span::OnSocket(_) => {
-                body.receive(&client.socket, usize::MAX, &client.watch, limit).await.ok()?;
+                body.receive(&client.socket, usize::MAX, &client.watch, &patience).await.ok()?;
             }
         }
     }

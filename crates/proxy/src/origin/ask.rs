@@ -88,8 +88,9 @@ async fn attempt(
     let (socket, client) = (&connection.socket, ask.client);
     let request_sent = match &mut ask.body {
         None => {
-            let limit = worker.shared.settings.timeouts.origin_body;
-            pump::memory::send(socket, ask.head, false, watch, limit).await.map_err(sending_failed)?;
+            pump::memory::send(socket, ask.head, false, watch, &worker.with_origin())
+                .await
+                .map_err(sending_failed)?;
             wait_for_head(worker, watch, socket, &mut window, client).await?;
             true
         }
@@ -112,11 +113,11 @@ async fn send_and_wait(
     client: Option<(&Client, Version)>,
 ) -> Result<bool, OriginError> {
     let Some((from, _)) = client else { return Err(OriginError::ClientBody("no-client")) };
-    let timeouts = &worker.shared.settings.timeouts;
-    let means = worker.request_means();
-    let mut outbound = Outbound::new(socket, watch, timeouts.origin_body, means, head.to_vec(), outgoing);
+    let (patience, means) = (worker.with_origin(), worker.request_means());
+    let mut outbound = Outbound::new(socket, watch, patience, means, head.to_vec(), outgoing);
+    let from_client = worker.from_client();
     let listening = worker.timers.watch();
-    let mut sending = std::pin::pin!(outbound.relay(body, &from.socket, timeouts.client_body));
+    let mut sending = std::pin::pin!(outbound.relay(body, &from.socket, &from_client));
     let early = tokio::select! {
         biased;
         sent = &mut sending => Err(sent),

@@ -234,6 +234,8 @@ pub struct Limits {
     pub connections_per_origin: usize,
     /// Bytes of the largest response body that is stored.
     pub object_bytes: u64,
+    /// Bytes a second that a client has to move in a body, averaged beyond its idle time; `None` is any.
+    pub client_rate: Option<u64>,
     /// Bytes that heads may take which do not fit a buffer of the usual size, over all workers.
     pub head_memory: u64,
 }

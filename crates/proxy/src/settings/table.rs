@@ -228,9 +228,9 @@ pub static SETTINGS: &[Setting] = &[
         Field::Pace { at: |s| &mut s.store.scrub, bounds: 64 * KIB..=16 * GIB, default: 8 * MIB },
     )
     .at_start(),
-    timeout!(client_head, secs(10), "From the first byte of a request head to its last, then 408"),
-    timeout!(client_body, secs(30), "Idle time inside a request body"),
-    timeout!(client_send, secs(60), "Idle time while a client does not take what is sent to it"),
+    timeout!(client_head, secs(10), "From the first byte of a request head to its last, then 408; also the wait for the first byte of a new connection"),
+    timeout!(client_body, secs(30), "Idle time inside a request body; limits.client_rate bounds it as a whole"),
+    timeout!(client_send, secs(60), "Idle time while a client does not take what is sent to it; limits.client_rate bounds it as a whole"),
     timeout!(keep_alive, secs(60), "Idle time of a client connection between requests"),
     timeout!(origin_connect, secs(5), "For a TCP connection to an origin, then 504"),
     timeout!(origin_first_byte, secs(60), "From the end of a request to the end of the origin's response head, then 504"),
@@ -248,6 +248,11 @@ pub static SETTINGS: &[Setting] = &[
         "limits.object_bytes",
         "The largest response body that is stored",
         Field::Size { at: |s| &mut s.limits.object_bytes, bounds: 0..=16 * TIB, default: 16 * GIB },
+    ),
+    setting(
+        "limits.client_rate",
+        "What a client has to bring of a request body or take of a response, a second: each second of waiting uses up its idle time, each so many bytes earn one back",
+        Field::Pace { at: |s| &mut s.limits.client_rate, bounds: 1..=GIB, default: 512 },
     ),
     setting(
         "limits.head_memory",

@@ -9,6 +9,32 @@ fn v4() -> SocketAddr {
 }
 
 #[test]
+fn a_connection_inherits_how_much_may_be_unsent() {
+    const UNSENT_MAX: usize = 64 << 10;
+    let listener = listen("127.0.0.1:0".parse().unwrap(), 7, false).unwrap();
+    set_unsent_max(&listener, UNSENT_MAX as u32).unwrap();
+    set_user_timeout(&listener, Duration::from_secs(1)).unwrap();
+    let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    socket2::SockRef::from(&far).set_recv_buffer_size(16 << 10).unwrap();
+    let near = eventually_accepted(&listener);
+    let mut sent = 0;
+    while let Ok(n) = send(&near, &[7; 16 << 10]) {
+        sent += n;
+    }
+    assert!(sent < 8 * UNSENT_MAX, "{sent} bytes");
+}
+
+/// A handshake over loopback is complete when `connect` comes back, or a moment later.
+fn eventually_accepted(listener: &TcpListener) -> TcpStream {
+    loop {
+        match accept(listener) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+            accepted => return accepted.unwrap().0,
+        }
+    }
+}
+
+#[test]
 fn a_listener_never_blocks() {
     let listener = listen(v4(), 16, false).unwrap();
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
