@@ -28,7 +28,7 @@ fn a_connection_inherits_how_much_may_be_unsent() {
 fn eventually_accepted(listener: &TcpListener) -> TcpStream {
     loop {
         match accept(listener) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
             accepted => return accepted.unwrap().0,
         }
     }
