@@ -453,22 +453,3 @@ pub fn account(
         content_type: None,
     });
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn size_of_future<'x, F: Future>(
-        _: impl Fn(&'x Rc<Worker>, &'x Client, Request<'x>, &'x [u8]) -> F,
-    ) -> usize {
-        size_of::<F>()
-    }
-
-    /// What a client that takes its response slowly holds, apart from its connection and a small buffer.
-    #[test]
-    fn a_request_under_way_is_of_bounded_size() {
-        let bytes = size_of_future(in_full);
-        println!("{bytes} bytes");
-        assert!(bytes <= 16 * 1024, "{bytes} bytes");
-    }
-}
