@@ -58,6 +58,24 @@ fn a_chunked_fill_is_followed_too() {
 }
 
 #[test]
+fn what_is_stale_already_is_for_those_who_asked_before_it_came() {
+    let origin = Script::new();
+    let tidegate = Tidegate::reverse(&origin).start();
+    let mut leader = asking(&tidegate);
+    let mut upstream = origin.accept();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=10\r\nAge: 20\r\nContent-Length: 7\r\n\r\nold");
+    let leading = leader.head();
+    let mut late = asking(&tidegate);
+    let mut second = origin.accept();
+    second.request();
+    second.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=10\r\nContent-Length: 3\r\n\r\nnew");
+    late.response().expect(200).with_body("new").cache("fwd=uri-miss");
+    upstream.send(" one");
+    assert_eq!(leader.body(&leading), b"old one");
+}
+
+#[test]
 fn the_fill_goes_on_when_its_client_leaves() {
     let origin = Script::new();
     let tidegate = Tidegate::reverse(&origin).start();

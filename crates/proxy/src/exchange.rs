@@ -28,6 +28,7 @@ use crate::fill::{Asked, Decision};
 use crate::hit::{self, AtOnce, Rest, Serving, Unserved};
 use crate::lookup::{self, Found};
 use crate::metrics::RequestResult;
+use crate::object::Head;
 use crate::outbound::Unfinished;
 use crate::request::{self, Request};
 use crate::respond::{self, Made, Persistence};
@@ -345,9 +346,13 @@ impl Exchange<'_> {
             Role::Follower(fill) => fill,
         };
         let purges = &shared.cache.purges;
+        let is_late = fill.is_decided();
         match fill.decided(None).await {
-            // A purge came after the fetch began: it is for those who asked before.
-            Decision::Stream(follower) if purges.name(&follower.promised.key, &follower.promised.head) => {
+            // A purge came after the fetch began, or what it brings is stale: it is for those who asked before.
+            Decision::Stream(follower)
+                if purges.name(&follower.promised.key, &follower.promised.head)
+                    || is_late && !self.may_follow(&follower.promised.head) =>
+            {
                 shared.collapse.part(&fill);
                 ControlFlow::Continue(())
             }
@@ -379,6 +384,11 @@ impl Exchange<'_> {
                 None => ControlFlow::Break(self.made(&Made::collapsed_failure(word)).await),
             },
         }
+    }
+
+    /// Whether a response that came before this request may be used for it (RFC 9111 §4).
+    fn may_follow(&self, head: &Head) -> bool {
+        !matches!(may_reuse(&self.request.traits, &head.stored, self.request.now), Reuse::Validate { .. })
     }
 
     /// Sends a response made here.

@@ -149,6 +149,12 @@ impl Fill {
         }
     }
 
+    /// Whether the response head has been judged.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        !matches!(*self.state.lock(), State::Ready)
+    }
+
     /// Waits until the response head has been judged. A follower begins at `offset`, else at the first byte that comes.
     pub async fn decided(self: &Arc<Self>, offset: Option<u64>) -> Decision {
         loop {
