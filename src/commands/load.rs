@@ -81,6 +81,7 @@ fn show(bar: &ProgressBar, event: &Event<'_>) {
             progress::show(bar, 0, length.as_millis() as u64);
         }
         Event::At(passed) => bar.set_position(passed.as_millis() as u64),
+        Event::NoBystander(why) => bar.suspend(|| eprintln!("no bystander: {why}")),
         Event::Cell(cell) => bar.suspend(|| print!("{}", report::text::row(cell))),
     }
 }

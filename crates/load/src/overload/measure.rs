@@ -81,6 +81,8 @@ pub enum Event<'a> {
     Begins(&'a str, Duration),
     /// So much of it has passed.
     At(Duration),
+    /// There is no bystander in what follows, because of this.
+    NoBystander(&'a io::Error),
     /// A rate was measured.
     Cell(&'a Cell),
 }
@@ -205,7 +207,13 @@ impl Meter<'_> {
 
     fn cell(&mut self, per_s: f64) -> Result<Cell, Failure> {
         thread::sleep(REST);
-        let bystander = Bystander::start(self.options.target, &self.options.path).ok();
+        let bystander = match Bystander::start(self.options.target, &self.options.path) {
+            Ok(bystander) => Some(bystander),
+            Err(error) => {
+                (self.tell)(Event::NoBystander(&error));
+                None
+            }
+        };
         let plan = Plan::steady(per_s, self.options.seconds, self.options.timeout);
         let outcomes = self.offer(&format!("{per_s}/s"), &plan)?;
         let seen = bystander.map(Bystander::stop);

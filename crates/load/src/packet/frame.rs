@@ -28,6 +28,8 @@ const IP_BYTES: usize = 20;
 const TCP_BYTES: usize = 20;
 const TCP_AT: usize = ETHERNET_BYTES + IP_BYTES;
 const PROTOCOL_TCP: u8 = 6;
+/// The longest payload of a segment: what an Ethernet frame takes behind the heads.
+pub(super) const PAYLOAD_BYTES_MAX: usize = 1500 - IP_BYTES - TCP_BYTES;
 /// What a client that uses no window scaling can offer.
 const WINDOW: u16 = u16::MAX;
 /// The largest segment that is taken, as an option of the SYN: 1460 bytes.
@@ -59,7 +61,7 @@ pub(super) struct Segment<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// Writes a frame and says its length.
+/// Writes a frame and says its length. The payload is at most [`PAYLOAD_BYTES_MAX`] long, and a SYN has none.
 pub(super) fn write(ends: &Ends, segment: &Segment<'_>, id: u16, frame: &mut [u8]) -> usize {
     let options: &[u8] = if segment.flags & flag::SYN == 0 { &[] } else { &MSS_OPTION };
     let tcp_bytes = TCP_BYTES + options.len() + segment.payload.len();

@@ -69,6 +69,9 @@ pub enum Refused {
         "nobody says that it is {0}: is the interface right? Behind a gateway, give the gateway's --server-mac"
     )]
     Unknown(Ipv4Addr),
+    /// The request does not fit into one segment.
+    #[error("the request has {0} bytes; one segment takes {max}: ask for a shorter path", max = frame::PAYLOAD_BYTES_MAX)]
+    RequestTooLong(usize),
     /// There is no address to send from.
     #[error("no client address: give --clients, addresses of the server's network that nobody uses")]
     NoClients,
@@ -104,6 +107,9 @@ impl Packets {
     pub fn open(setup: &Setup, request: Vec<u8>) -> Result<Self, Refused> {
         if setup.clients.is_empty() {
             return Err(Refused::NoClients);
+        }
+        if request.len() > frame::PAYLOAD_BYTES_MAX {
+            return Err(Refused::RequestTooLong(request.len()));
         }
         let failed = |error| Refused::Interface { interface: setup.interface.clone(), error };
         let mut wire = Wire::open(setup, request).map_err(failed)?;

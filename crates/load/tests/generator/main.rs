@@ -123,6 +123,7 @@ fn a_run_has_all_its_parts() {
     let run = measure::run(&options(server.address), &mut |event| match event {
         Event::Begins(what, _) => begun.push(what.to_owned()),
         Event::Cell(_) => told += 1,
+        Event::NoBystander(why) => panic!("{why}"),
         Event::At(_) => {}
     })
     .unwrap();
@@ -172,6 +173,8 @@ fn a_client_in_user_space_reads_long_replies_and_finds_no_one() {
     };
     let nobody = Packets::open(&setup(veth.client_end(), 77), Vec::new()).unwrap_err();
     assert!(matches!(nobody, Refused::Unknown(_)), "{nobody}");
+    let long = Packets::open(&setup(veth.client_end(), 1), vec![b'x'; 1461]).unwrap_err();
+    assert!(matches!(long, Refused::RequestTooLong(1461)), "{long}");
     let nowhere = Packets::open(&setup("no-such-if".into(), 1), Vec::new()).unwrap_err();
     assert!(nowhere.to_string().contains("ip link"), "{nowhere}");
 }
