@@ -58,7 +58,7 @@ pub struct Outbound<'c> {
     /// Bytes that go out before the next payload: the head, chunk framing, small payloads.
     held: Vec<u8>,
     outgoing: Outgoing,
-    /// Of a chunk that [`Self::try_bytes`] has announced: payload not yet sent.
+    /// Of what was announced, as a chunk where the body is chunked: payload not yet sent.
     chunk_left: u64,
     sent: Cell<u64>,
     /// Payload sent since the others on the thread had their turn.
@@ -362,16 +362,31 @@ impl<'c> Outbound<'c> {
     /// Framing before `n` payload bytes.
     fn open(&mut self, n: u64) {
         if self.outgoing == Outgoing::Chunked
-            && let Some(n) = NonZeroU64::new(n)
+            && self.chunk_left == 0
+            && let Some(size) = NonZeroU64::new(n)
         {
-            self.held.extend_from_slice(wire::chunked::chunk_header(n, &mut [0; 18]));
+            self.held.extend_from_slice(wire::chunked::chunk_header(size, &mut [0; 18]));
+            self.chunk_left = n;
+        }
+    }
+
+    /// The most payload that may be sent next: what is left of a chunk that was announced, however it comes.
+    #[must_use]
+    pub fn next_at_most(&self) -> u64 {
+        match (self.outgoing, self.chunk_left) {
+            (Outgoing::Chunked, left @ 1..) => left,
+            _ => u64::MAX,
         }
     }
 
     /// Framing behind `n` payload bytes, and the ledger.
     fn close(&mut self, n: u64, route: Route) {
-        if self.outgoing == Outgoing::Chunked {
-            self.held.extend_from_slice(wire::chunked::CHUNK_END);
+        if self.outgoing == Outgoing::Chunked && n > 0 {
+            debug_assert!(n <= self.chunk_left, "more payload than the chunk has");
+            self.chunk_left = self.chunk_left.saturating_sub(n);
+            if self.chunk_left == 0 {
+                self.held.extend_from_slice(wire::chunked::CHUNK_END);
+            }
         }
         self.count_payload(n, route);
     }

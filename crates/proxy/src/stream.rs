@@ -192,7 +192,8 @@ async fn send(
                 }
             }
             At::Device(lease, range) => {
-                let most = u64::from(range.end - range.start).min(left) as u32;
+                // Of a chunk that was announced from memory the rest may have to come from the device.
+                let most = u64::from(range.end - range.start).min(left).min(outbound.next_at_most()) as u32;
                 let n = from_device(x, outbound, lease, range.start..range.start + most).await?;
                 follower.advance(n);
             }
