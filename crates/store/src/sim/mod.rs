@@ -8,8 +8,9 @@
 //! What may go wrong is written down in [`world`]. A failing seed prints the command that replays it;
 //! `TIDEGATE_SEED` picks one seed, `TIDEGATE_SEEDS` how many of each theme are run.
 //!
-//! Reading order: [`twin`], [`disk`], [`world`], this file, [`write`], [`read`], [`restart`], [`scrub`].
+//! Reading order: [`twin`], [`disk`], [`world`], this file, [`write`], [`read`], [`restart`], [`scrub`], [`cut`].
 
+mod cut;
 mod disk;
 mod read;
 mod restart;

@@ -11,9 +11,10 @@
 use super::{Device, Shared, Store};
 use crate::disk::checkpoint::Checkpoint;
 use crate::geometry::Area;
-use crate::log::{Covered, Failure};
+use crate::log::{Covered, Failure, Log};
 use crate::*;
 use bytes::Bytes;
+use parking_lot::MutexGuard;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -61,7 +62,7 @@ impl Checkpointer {
 
 impl Shared {
     /// Begins a checkpoint if one is due.
-    pub(super) fn checkpoint_if_due(&self, now: Millis, out: &mut Outbox) {
+    pub(crate) fn checkpoint_if_due(&self, now: Millis, out: &mut Outbox) {
         let mut checkpoint = self.checkpoint.lock();
         self.go_on_without_the_retired(&mut checkpoint, out);
         let last = *checkpoint.last.get_or_insert(now);
@@ -96,19 +97,26 @@ impl Shared {
         checkpoint.failed = false;
         checkpoint.number += 1;
         self.common.checkpoint_begun.fetch_add(1, SeqCst);
-        let mut parts = Vec::new();
-        for device in self.devices.iter().filter(|device| !device.info.is_retired()) {
-            let mut log = device.log.lock();
-            let covered = log.flush_for_checkpoint(out);
-            checkpoint.waiting.extend(log.writes_under_way());
-            parts.push((device, covered));
-        }
+        let parts = self.cut(&mut checkpoint.waiting, out);
         // Taken last: whatever is covered was stored under this note or an older one.
         let note = self.note.lock().clone();
         for (device, covered) in parts {
             let contents = self.contents(device, checkpoint.number, covered, note.clone());
             checkpoint.parts.push(Part { device: device.info.index, area: contents.encode().freeze() });
         }
+    }
+
+    /// What all logs hold at one moment. An object that moves from one to another has its new record covered with the
+    /// tombstone for its old one, or only the record, because that comes first.
+    fn cut(&self, waiting: &mut HashSet<IoId>, out: &mut Outbox) -> Vec<(&Device, Covered)> {
+        let healthy = self.devices.iter().filter(|device| !device.info.is_retired());
+        let mut logs: Vec<_> = healthy.map(|device| (device, device.log.lock())).collect();
+        let cover = |(device, log): &mut (_, MutexGuard<'_, Log>)| {
+            let covered = log.flush_for_checkpoint(out);
+            waiting.extend(log.writes_under_way());
+            (*device, covered)
+        };
+        logs.iter_mut().map(cover).collect()
     }
 
     fn contents(&self, device: &Device, number: u64, covered: Covered, note: Bytes) -> Checkpoint {

@@ -40,7 +40,7 @@ pub struct Store {
 pub(crate) struct Shared {
     pub(crate) common: Arc<Common>,
     identity: Identity,
-    devices: Box<[Device]>,
+    pub(crate) devices: Box<[Device]>,
     checkpoint: Mutex<Checkpointer>,
     note: Mutex<bytes::Bytes>,
     scrub: scrub::Scrubber,
