@@ -23,6 +23,7 @@ use crate::disk::segment::Entry;
 use crate::io::IoId;
 use crate::lease::Lease;
 use crate::types::{DeviceIndex, KeyHash, Millis, Place};
+use bytes::Bytes;
 use std::collections::VecDeque;
 
 /// Bytes of one read.
@@ -43,7 +44,7 @@ pub enum Damaged {
     ContentsCopy,
     /// A record: its object has left the index.
     Record,
-    /// A piece of a body: the object has left the index.
+    /// A piece of a body: a hole of its object now. The object has left the index where nothing else was stored of it.
     Body,
     /// The device did not give the bytes: what they belong to has left the index.
     Unreadable,
@@ -120,8 +121,12 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct BodyCheck {
     pub(crate) hash: KeyHash,
-    /// The record's place.
+    /// The record's place; another one once a hole was made.
     pub(crate) record: Place,
+    /// The record as it was read, and from where.
+    pub(crate) read: (Place, Bytes),
+    /// Extents that were found damaged.
+    pub(crate) damaged: Vec<ExtentRef>,
     /// Extents that are not read to their end, the next one last.
     pub(crate) extents: Vec<ExtentRef>,
     /// How much of the next one was read, and its checksum so far.
@@ -221,10 +226,11 @@ impl Scrub {
 }
 
 impl BodyCheck {
-    pub(crate) fn boxed(hash: KeyHash, record: Place, extents: Vec<ExtentRef>) -> Box<Self> {
+    pub(crate) fn boxed(hash: KeyHash, read: (Place, Bytes), extents: Vec<ExtentRef>) -> Box<Self> {
         let mut extents = extents;
         extents.reverse();
-        Box::new(Self { hash, record, extents, done: 0, crc: Crc32c::new() })
+        let (record, damaged) = (read.0, Vec::new());
+        Box::new(Self { hash, record, read, damaged, extents, done: 0, crc: Crc32c::new() })
     }
 
     /// What is to be read next of an extent at `place`, in whole blocks; and how many of its first bytes are not

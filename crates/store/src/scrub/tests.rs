@@ -111,7 +111,7 @@ fn each_record_is_in_one_group_that_covers_it() {
 /// Reads a body extent by extent from a made-up device and says which extents were good.
 fn judged(disk: &[u8], extents: &[ExtentRef]) -> Vec<bool> {
     let record = Place { len: 64, ..SEGMENT };
-    let mut body = BodyCheck::boxed(KeyHash(1), record, extents.to_vec());
+    let mut body = BodyCheck::boxed(KeyHash(1), (record, Bytes::new()), extents.to_vec());
     let mut verdicts = Vec::new();
     while let Some(extent) = body.extents.last() {
         let place = Place { offset: extent.offset, len: extent.len, ..SEGMENT };

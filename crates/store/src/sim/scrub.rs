@@ -141,3 +141,63 @@ fn a_pass_verifies_what_a_start_has_found() {
     }
     assert!(verified > 100, "the test looks at too little: {verified}");
 }
+
+impl Sim {
+    /// What is stored of an object's body, as far as it is on devices.
+    fn table(&self, key: u64) -> Option<(Found, Table)> {
+        let found = self.store.lookup(key_hash(key))?;
+        let bytes = match &found.at {
+            At::Buffered(bytes) => bytes.to_vec(),
+            At::Device(lease) => {
+                let start = self.store.device_offset(&found.place).unwrap();
+                self.world.see(found.place.device, start, lease.place().len)
+            }
+        };
+        let record = self.store.record(&found.place, &bytes).unwrap();
+        let table = self.store.table_of(&found.place, &record)?;
+        Some((found, table))
+    }
+
+    /// An object in several pieces, all of them there.
+    fn in_pieces(&self) -> Option<(u64, Table)> {
+        let is_there = |extent: &ExtentRef| self.store.is_there(extent);
+        let whole =
+            |table: &Table| table.pieces().len() > 1 && table.extents().iter().all(|extent| is_there(extent));
+        (0..KEYS).find_map(|key| Some((key, self.table(key)?.1)).filter(|(_, table)| whole(table)))
+    }
+}
+
+/// Where the pieces of a body start, and their checksums.
+fn shape(table: &Table) -> Vec<(u64, u32)> {
+    table.pieces().iter().map(|piece| (piece.start, piece.extent.crc)).collect()
+}
+
+/// A damaged piece becomes a hole, in this run and in the next; the rest of the body stays, and is checked.
+#[test]
+fn of_a_damaged_body_the_rest_stays() {
+    let mut found_holes = 0;
+    for seed in 0..60 {
+        let mut sim = Sim::new(seed, Faults::default());
+        sim.run(300);
+        sim.scrub_once();
+        let Some((key, mut table)) = sim.in_pieces() else { continue };
+        let piece = table.pieces()[sim.rng.below(table.pieces().len() as u64) as usize];
+        let place = sim.store.extent_place(&piece.extent).unwrap();
+        let at = sim.store.device_offset(&place).unwrap() + sim.rng.below(place.len.into());
+        sim.world.flip(place.device, at, 0);
+        sim.scrub_once();
+        table.retain(|extent| *extent != piece.extent);
+        let told = sim.store.take_damage();
+        // Reclaim, which goes on, may have taken or carried it.
+        let Some((found, now)) = sim.table(key).filter(|_| !told.is_empty()) else { continue };
+        assert_eq!((told.len(), told[0].what, told[0].hash), (1, Damaged::Body, Some(key_hash(key))));
+        assert_eq!(shape(&now), shape(&table), "seed {seed}");
+        assert!(found.verified || now != table, "seed {seed}: the rest was not checked");
+        sim.stop();
+        sim.open_unread();
+        let after = sim.table(key).map(|(_, after)| shape(&after));
+        assert_eq!(after, Some(shape(&table)), "seed {seed}: after the next start");
+        found_holes += 1;
+    }
+    assert!(found_holes > 20, "the test looks at too little: {found_holes}");
+}

@@ -10,6 +10,7 @@
 
 mod bodies;
 mod checkpoint;
+mod damage;
 mod drive;
 mod merge;
 mod note;

@@ -1,14 +1,16 @@
 //! The store's side of scrubbing ([`crate::scrub`]): which segment is next, what the index says of a record, and what
-//! is done about damage.
+//! is done about damage ([`super::damage`]).
 //!
 //! Order of locks: the scrubber, then as everywhere (log, index shard).
 
+use super::damage::Culprit;
 use super::{At, Device, Shared, Store};
 use crate::disk::segment::{Contents, Entry, EntryKind};
 use crate::fingerprint::Fingerprint;
 use crate::log::{Failure, Sealed};
 use crate::scrub::{BodyCheck, Damage, Damaged, Judged, Reading, Scrub, Step, records};
 use crate::*;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -160,13 +162,14 @@ impl Shared {
         self.verified(Fingerprint::from(body.hash), &body.record);
     }
 
-    fn judge(&self, scrub: &mut Scrub, step: Step, bytes: &[u8], out: &mut Outbox) {
+    fn judge(&self, scrub: &mut Scrub, step: Step, bytes: &Bytes, out: &mut Outbox) {
         match step {
             Step::Contents(place) => self.judge_contents(scrub, &place, bytes),
             Step::Records { place, entries } => {
                 for entry in entries {
                     let from = (entry.offset - place.offset) as usize;
-                    let raw = bytes.get(from..from + entry.len as usize).unwrap_or_default();
+                    let range = from..from + entry.len as usize;
+                    let raw = if range.end <= bytes.len() { bytes.slice(range) } else { Bytes::new() };
                     self.judge_record(scrub, &place, &entry, raw, out);
                 }
             }
@@ -192,16 +195,17 @@ impl Shared {
         scrub.todo = records(place, entries);
     }
 
-    fn judge_record(&self, scrub: &mut Scrub, segment: &Place, entry: &Entry, raw: &[u8], out: &mut Outbox) {
+    fn judge_record(&self, scrub: &mut Scrub, segment: &Place, entry: &Entry, raw: Bytes, out: &mut Outbox) {
         let place = Place { offset: entry.offset, len: entry.len, ..*segment };
         let Some(device) = self.device(place.device) else { return };
-        let record = Record::decode_at(raw, device.info.id, &place);
+        let record = Record::decode_at(&raw, device.info.id, &place);
         let hash = record.as_ref().ok().map(Record::key_hash);
         match record {
             Ok(record) if record.is_intact() => match record.body() {
                 Body::Extents(table) => {
                     let extents = table.iter().collect();
-                    scrub.todo.push(Step::Body(BodyCheck::boxed(record.key_hash(), place, extents)));
+                    let body = BodyCheck::boxed(record.key_hash(), (place, raw.clone()), extents);
+                    scrub.todo.push(Step::Body(body));
                 }
                 Body::Inline(_) => self.verified(entry.fingerprint, &place),
             },
@@ -213,12 +217,15 @@ impl Shared {
     }
 
     fn judge_body(&self, scrub: &mut Scrub, mut body: Box<BodyCheck>, bytes: &[u8], out: &mut Outbox) {
-        let place = body.extents.last().and_then(|extent| self.extent_place(extent));
-        let Some(place) = place else { return };
+        let extent = body.extents.last().copied();
+        let Some((extent, place)) = extent.and_then(|extent| Some((extent, self.extent_place(&extent)?)))
+        else {
+            return;
+        };
         let (_, skip) = body.next_read(&place);
         match body.take(bytes, skip) {
             Judged::Good | Judged::Unfinished => scrub.todo.push(Step::Body(body)),
-            Judged::Bad => self.condemn(scrub, Culprit::body(&body, place), Damaged::Body, out),
+            Judged::Bad => self.lose_piece(scrub, body, extent, (place, Damaged::Body), out),
         }
     }
 
@@ -237,28 +244,16 @@ impl Shared {
                     self.condemn(scrub, culprit, Damaged::Unreadable, out);
                 }
             }
-            Step::Body(body) => self.condemn(scrub, Culprit::body(&body, place), Damaged::Unreadable, out),
+            Step::Body(mut body) => {
+                if let Some(&extent) = body.extents.last() {
+                    body.skip();
+                    self.lose_piece(scrub, body, extent, (place, Damaged::Unreadable), out);
+                }
+            }
         }
         if let Some(device) = self.device(place.device) {
             self.count_error(device, Failure::Counted);
         }
-    }
-
-    /// Takes an object out of the index for good, unless it is no longer at that place, and tells what is wrong where.
-    fn condemn(&self, scrub: &mut Scrub, culprit: Culprit, what: Damaged, out: &mut Outbox) {
-        if self.remove_damaged(culprit.of, &culprit.record, out) {
-            // What was not read did not fail its checksum: it counts as an error of the device.
-            if what != Damaged::Unreadable {
-                self.common.bad.fetch_add(1, Relaxed);
-            }
-            self.tell(scrub, &culprit.at, what, culprit.hash);
-        }
-    }
-
-    fn tell(&self, scrub: &mut Scrub, at: &Place, what: Damaged, hash: Option<KeyHash>) {
-        let Some(device) = self.device(at.device) else { return };
-        let offset = at.device_offset(&device.info.geometry);
-        scrub.tell(Damage { device: at.device, offset, len: at.len, what, hash });
     }
 
     fn verified(&self, of: Fingerprint, place: &Place) {
@@ -274,20 +269,6 @@ impl Shared {
         let here = self.location_of(&place).filter(|_| is_record);
         let now = self.common.index.get(entry.fingerprint);
         here.zip(now).is_some_and(|(here, now)| now.same_place(here))
-    }
-}
-
-/// An object that is to go, and the bytes that are the reason.
-struct Culprit {
-    of: Fingerprint,
-    record: Place,
-    at: Place,
-    hash: Option<KeyHash>,
-}
-
-impl Culprit {
-    fn body(body: &BodyCheck, at: Place) -> Self {
-        Self { of: body.hash.into(), record: body.record, at, hash: Some(body.hash) }
     }
 }
 
