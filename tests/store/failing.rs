@@ -161,6 +161,44 @@ fn writes_that_hang() {
     expect_a_clean_stop(pair, tidegate);
 }
 
+/// A device that does not answer any more when the store is opened again: the other one serves.
+fn a_start_beside_a_device_that_hangs(test: &str, hang: fn(&FaultyDisk)) {
+    let Some(disk) = faulty(test) else { return };
+    let (origin, pair) = (sized_origin(), Pair::new(disk));
+    let mut tidegate = pair.start(&origin, "io = \"direct\"\ndevice_timeout = \"1s\"");
+    let objects = fill(&tidegate);
+    tidegate.stop();
+    pair.disk.forget_pages();
+    hang(&pair.disk);
+    tidegate.restart();
+    assert!(pair.retired(&tidegate), "{}", tidegate.status());
+    let hits = get_all(&tidegate, &targets(40, 9000));
+    assert!((1..40).contains(&hits), "{hits} hits: half of the objects are on each device");
+    let told = |line: &str| line.contains("does not answer") && line.contains(&pair.faulty);
+    let said = [tidegate.stdout(), tidegate.stderr()].concat();
+    assert!(said.lines().any(told), "it is not told: {said}");
+    let status = tidegate.status();
+    let devices = status["store"]["devices"].as_array().unwrap();
+    let reported = |device: &&serde_json::Value| device["path"] == pair.faulty && device["retired"] == true;
+    assert_eq!(devices.iter().filter(reported).count(), 1, "{status}");
+    eventually("the other device holds them all", || {
+        (get_all(&tidegate, &objects) == objects.len()).then_some(())
+    });
+    expect_a_clean_stop(pair, tidegate);
+}
+
+#[test]
+fn a_start_beside_a_device_that_cannot_be_read() {
+    let test = "a_start_beside_a_device_that_cannot_be_read";
+    a_start_beside_a_device_that_hangs(test, |disk| disk.reads(Fate::Never));
+}
+
+#[test]
+fn a_start_beside_a_device_that_cannot_be_written() {
+    let test = "a_start_beside_a_device_that_cannot_be_written";
+    a_start_beside_a_device_that_hangs(test, |disk| disk.writes(Fate::Never));
+}
+
 #[test]
 fn requests_that_fail() {
     let Some(disk) = faulty("requests_that_fail") else { return };

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -273,7 +274,7 @@ fn pseudonym() -> String {
 
 /// Lets metrics ask the store and the log.
 fn observe(shared: &Arc<Shared>, log: &AccessLog) {
-    let paths: Vec<String> = device_paths(&shared.settings);
+    let paths = names(&shared.disks.paths);
     let of_store = Arc::clone(shared);
     shared.metrics.read_store_with(move || {
         let stats = of_store.cache.store.stats();
@@ -302,7 +303,13 @@ fn observe(shared: &Arc<Shared>, log: &AccessLog) {
             checkpoints: stats.checkpoints,
             scrubbed_bytes: stats.scrubbed_bytes,
             scrub_passes: stats.scrub_passes,
-            devices: paths.iter().zip(&stats.devices).zip(&of_store.disks.traffic).map(device).collect(),
+            devices: paths
+                .iter()
+                .zip(&stats.devices)
+                .zip(&of_store.disks.traffic)
+                .map(device)
+                .chain(names(&of_store.disks.missing).into_iter().map(DeviceReading::missing))
+                .collect(),
         }
     });
     shared.metrics.read_log_dropped_with(log.dropped_reader());
@@ -315,8 +322,8 @@ fn observe(shared: &Arc<Shared>, log: &AccessLog) {
     }
 }
 
-fn device_paths(settings: &Settings) -> Vec<String> {
-    settings.store.devices.iter().map(|d| d.path.display().to_string()).collect()
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.display().to_string()).collect()
 }
 
 fn admin_state(shared: &Arc<Shared>, keeper: &Keeper, told: &Started) -> Arc<AdminState> {
@@ -342,7 +349,7 @@ fn status(shared: &Shared, listen: &[Listen]) -> Status {
     let totals = shared.metrics.totals();
     let stats = shared.cache.store.stats();
     let recovered = shared.cache.store.recovered();
-    let paths = device_paths(&shared.settings);
+    let paths = names(&shared.disks.paths);
     let device = |(path, d): (String, &store::DeviceStats)| DeviceStatus {
         path,
         id: d.id.to_string(),
@@ -354,6 +361,10 @@ fn status(shared: &Shared, listen: &[Listen]) -> Status {
         errors: d.errors,
         retired: d.retired,
     };
+    // As good as retired: see `Disks::missing`.
+    let missing = names(&shared.disks.missing);
+    let missing =
+        missing.into_iter().map(|path| DeviceStatus { path, retired: true, ..DeviceStatus::default() });
     let listener = |l: &Listen| ListenerStatus { address: l.address.to_string(), mode: l.mode.word() };
     Status {
         version: env!("CARGO_PKG_VERSION"),
@@ -379,7 +390,7 @@ fn status(shared: &Shared, listen: &[Listen]) -> Status {
                 segments_merged: recovered.merged,
                 segments_lost: recovered.lost,
             },
-            devices: paths.into_iter().zip(&stats.devices).map(device).collect(),
+            devices: paths.into_iter().zip(&stats.devices).map(device).chain(missing).collect(),
         },
         memory_bytes: shared.cache.memory.bytes(),
         memory_limit_bytes: shared.settings.memory.size,

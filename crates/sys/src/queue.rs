@@ -12,6 +12,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use crate::operation::Operation;
 
@@ -78,9 +79,16 @@ pub trait Queue: AsFd {
 
 /// Blocks this thread until completions wait. For start-up and tools, where no runtime listens.
 pub fn wait(queue: &dyn Queue) -> io::Result<()> {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let mut readable = [PollFd::from_borrowed_fd(queue.as_fd(), PollFlags::IN)];
-    rustix::io::retry_on_intr(|| poll(&mut readable, None))?;
+    wait_for(&[queue], None)
+}
+
+/// The same for any of several, and for so long at most where there is a limit that the kernel can count.
+pub fn wait_for(queues: &[&dyn Queue], limit: Option<Duration>) -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    let readable = queues.iter().map(|queue| PollFd::from_borrowed_fd(queue.as_fd(), PollFlags::IN));
+    let mut readable: Vec<_> = readable.collect();
+    rustix::io::retry_on_intr(|| poll(&mut readable, limit.as_ref()))?;
     Ok(())
 }
 

@@ -49,10 +49,10 @@ impl Bounds {
 /// One for all devices, or one for each.
 pub(super) struct Backends(pub(super) Vec<Box<dyn Queue>>);
 
-/// Operations that recovery has under way at most, over all devices.
+/// Operations that recovery has under way at most on a device.
 const START_DEPTH: u32 = 256;
 
-/// One for all devices, while nothing else runs: the start waits for every answer anyway.
+/// One for a device, while nothing else runs.
 pub(super) fn for_start(uring: bool) -> io::Result<Box<dyn Queue>> {
     if uring && let Ok(ring) = Ring::new(START_DEPTH) {
         return Ok(Box::new(ring));

@@ -17,6 +17,7 @@ pub mod open;
 mod queue;
 mod read;
 mod requests;
+mod start;
 mod traffic;
 mod warm;
 mod watch;
@@ -49,6 +50,8 @@ pub struct Disks {
     pub devices: Vec<Device>,
     /// Where each of them is, for people.
     pub paths: Vec<PathBuf>,
+    /// Where those are that did not answer at the start. The store does not know them.
+    pub missing: Vec<PathBuf>,
     /// What is under way at each of them.
     pub traffic: Vec<Traffic>,
     /// What each of them may take.

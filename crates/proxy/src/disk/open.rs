@@ -5,21 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-use hashbrown::HashMap;
 use store::foreign::DETECT_BYTES;
 use store::format::{FormatOptions, format};
-use store::{
-    Admission, Config, DeviceId, DeviceToOpen, Geometry, Io, IoDone, IoError, IoId, IoResult, Outbox,
-    Recovery, ScrubConfig,
-};
-use sys::aligned::{AlignedBuffer, Reader};
+use store::{Admission, Config, DeviceId, Geometry, ScrubConfig};
 use sys::budget::BufferBudget;
 use sys::device::{Device, Direct, OpenError, create_preallocated};
-use sys::operation::Operation;
-use sys::queue::{Completion, Queue, Token};
 
-use super::queue::errno;
+use super::start::Shelf;
 use super::{Disks, Traffic, Warm};
 use crate::settings::{StoreAdmission, StoreIo, StoreSettings};
 
@@ -78,6 +70,12 @@ pub enum OpenFailed {
         /// Why.
         source: store::geometry::GeometryError,
     },
+    /// None of the devices answered in time.
+    #[error("{paths} did not answer within store.device_timeout")]
+    Unanswered {
+        /// Which.
+        paths: String,
+    },
     /// The devices do not make up a store.
     #[error("{0}")]
     Store(String),
@@ -111,20 +109,22 @@ pub fn open(settings: &StoreSettings, uring: bool) -> Result<Opened, OpenFailed>
             format_device(&spec.path, false, identity)?;
         }
     }
-    let open = |path: &PathBuf| {
-        open_patiently(path).map_err(|source| OpenFailed::Open { path: path.clone(), source })
-    };
-    let paths: Vec<PathBuf> = settings.devices.iter().map(|spec| spec.path.clone()).collect();
-    let devices = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    for (device, path) in devices.iter().zip(&paths) {
-        require_store(device, path)?;
-    }
-    recover(settings, devices, &paths, uring)
+    let paths = settings.devices.iter().map(|spec| spec.path.clone()).collect();
+    let shelf = Shelf::open(paths, settings.device_timeout, open_one)?;
+    recover(settings, shelf, uring)
+}
+
+/// Opens a device, which must be a store. Waits for the disk.
+fn open_one(path: &Path) -> Result<Device, OpenFailed> {
+    let opened = open_patiently(path);
+    let device = opened.map_err(|source| OpenFailed::Open { path: path.to_path_buf(), source })?;
+    require_store(&device, path)?;
+    Ok(device)
 }
 
 /// How long the process before us may take to let go of a device. One that was killed holds it until the kernel has
 /// ended the last of its requests, and whoever restarts it does not wait for that.
-const HANDOVER: Duration = Duration::from_secs(5);
+pub(super) const HANDOVER: Duration = Duration::from_secs(5);
 
 /// Opens a device, and waits for a moment for another process to let it go.
 fn open_patiently(path: &Path) -> Result<Device, OpenError> {
@@ -231,12 +231,7 @@ fn create(path: &Path, size: u64) -> Result<(), OpenFailed> {
     create_preallocated(&path, size).map_err(|source| OpenFailed::Create { path, source })
 }
 
-fn recover(
-    settings: &StoreSettings,
-    devices: Vec<Device>,
-    paths: &[PathBuf],
-    uring: bool,
-) -> Result<Opened, OpenFailed> {
+fn recover(settings: &StoreSettings, mut shelf: Shelf, uring: bool) -> Result<Opened, OpenFailed> {
     let admission = match settings.admission {
         StoreAdmission::Frequency => Admission::Frequency,
         StoreAdmission::All => Admission::All,
@@ -244,16 +239,10 @@ fn recover(
     let checkpoint_every = settings.checkpoint.as_millis() as u64;
     let scrub = ScrubConfig { bytes_per_second: settings.scrub.unwrap_or(0), ..ScrubConfig::default() };
     let config = Config { checkpoint_every, admission, scrub, ..Config::default() };
-    let sizes: Vec<_> = devices.iter().map(|d| DeviceToOpen { bytes: d.size_bytes() }).collect();
-    let by_path = |error: store::OpenError| OpenFailed::Store(with_paths(&error, paths));
-    let mut recovery = Recovery::new(&sizes, config).map_err(by_path)?;
     let buffers = usize::try_from(settings.buffers).unwrap_or(usize::MAX);
-    let mut driver = Driver::new(&devices, uring).map_err(OpenFailed::Queue)?;
-    let mut out = Outbox::new();
-    recovery.start(&mut out);
-    driver.run(out, &mut |id, result, out| recovery.complete(id, result, out)).map_err(OpenFailed::Queue)?;
-    let (store, report) = recovery.into_store().map_err(by_path)?;
-    let io = safe_reads(settings.io, &devices, paths);
+    let (store, report) = shelf.recover(&config, uring)?;
+    let Shelf { devices, paths, missing, .. } = shelf;
+    let io = safe_reads(settings.io, &devices, &paths);
     let (warm, at_once) = match io {
         StoreIo::Direct => (Warm::new(settings.warm, true), settings.warm),
         StoreIo::PageCache => (Warm::new(settings.warm.min(PASSING_BYTES), false), PASSING_AT_ONCE_BYTES),
@@ -267,7 +256,8 @@ fn recover(
         store: Arc::new(store),
         traffic: devices.iter().map(|_| Traffic::default()).collect(),
         devices,
-        paths: paths.to_vec(),
+        paths,
+        missing,
         bounds: settings.bounds(),
         budget: BufferBudget::new(buffers, buffers / 2),
         buffer_bytes: buffers as u64,
@@ -298,98 +288,6 @@ fn safe_reads(asked: StoreIo, devices: &[Device], paths: &[PathBuf]) -> StoreIo 
         return StoreIo::Direct;
     }
     asked
-}
-
-/// Carries out requests on the calling thread until none is left: for start-up, when nothing else runs.
-struct Driver<'d> {
-    devices: &'d [Device],
-    queue: Box<dyn Queue>,
-    running: HashMap<Token, (IoId, Option<(Reader, usize)>)>,
-}
-
-impl<'d> Driver<'d> {
-    fn new(devices: &'d [Device], uring: bool) -> io::Result<Self> {
-        Ok(Self { devices, queue: super::backend::for_start(uring)?, running: HashMap::new() })
-    }
-
-    fn run(
-        &mut self,
-        mut todo: Outbox,
-        complete: &mut dyn FnMut(IoId, IoResult, &mut Outbox),
-    ) -> io::Result<()> {
-        loop {
-            while let Some(request) = todo.pop() {
-                if let Some(request) = self.start(request)? {
-                    todo.push(request);
-                    break;
-                }
-            }
-            if self.running.is_empty() {
-                return Ok(());
-            }
-            self.queue.submit()?;
-            sys::queue::wait(&*self.queue)?;
-            let mut done = Vec::new();
-            self.queue.reap(&mut |completion| done.push(completion))?;
-            for completion in done {
-                if let Some((id, result)) = self.outcome(completion) {
-                    complete(id, result, &mut todo);
-                }
-            }
-        }
-    }
-
-    /// Starts a request, or gives it back when the queue is full.
-    fn start(&mut self, request: Io) -> io::Result<Option<Io>> {
-        let Some(device) = self.devices.get(usize::from(request.id().device().0)) else {
-            return Err(io::Error::other("a request for a device that is not there"));
-        };
-        let file = Arc::clone(device.writer());
-        let (operation, reading) = match &request {
-            Io::Write { offset, data, .. } => {
-                let bytes = data.bytes(0, data.len()).unwrap_or_default();
-                (Operation::Write { file, offset: *offset, bytes }, None)
-            }
-            Io::Read { offset, len, .. } => {
-                let len = *len as usize;
-                let (into, reader) = AlignedBuffer::new(len)?.split();
-                (Operation::Read { file, offset: *offset, len, into }, Some((reader, len)))
-            }
-            Io::Sync { .. } => (Operation::Sync { file }, None),
-        };
-        match self.queue.push(operation) {
-            Ok(token) => {
-                self.running.insert(token, (request.id(), reading));
-                Ok(None)
-            }
-            Err(_full) => Ok(Some(request)),
-        }
-    }
-
-    fn outcome(&mut self, completion: Completion) -> Option<(IoId, IoResult)> {
-        let (id, reading) = self.running.remove(&completion.token)?;
-        let result = completion.result.map_err(|e| IoError::Failed(errno(&e)));
-        let is_sync = matches!(completion.operation, Operation::Sync { .. });
-        drop(completion.operation);
-        let done = result.and_then(|count| match reading {
-            None if is_sync => Ok(IoDone::Synced),
-            None => Ok(IoDone::Written),
-            Some((_, len)) if count < len => Err(IoError::Short(count as u32)),
-            Some((reader, len)) => {
-                reader.settled(0..len).map(|s| IoDone::Read(Bytes::from_owner(s))).ok_or(IoError::Mismatch)
-            }
-        });
-        Some((id, done))
-    }
-}
-
-/// The error with the paths of the devices that it numbers.
-fn with_paths(error: &store::OpenError, paths: &[PathBuf]) -> String {
-    let mut text = error.to_string();
-    for (i, path) in paths.iter().enumerate() {
-        text = text.replace(&format!("device {i}"), &path.display().to_string());
-    }
-    text
 }
 
 fn random() -> io::Result<u128> {

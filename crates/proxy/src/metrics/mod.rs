@@ -100,6 +100,14 @@ pub struct DeviceReading {
     pub traffic: crate::disk::Figures,
 }
 
+impl DeviceReading {
+    /// Of a device that did not answer at the start: as good as retired.
+    #[must_use]
+    pub fn missing(device: String) -> Self {
+        Self { device, read_errors: 0, retired: true, traffic: crate::disk::Figures::default() }
+    }
+}
+
 impl Metrics {
     /// Nothing counted yet, no worker registered.
     #[must_use]

@@ -240,7 +240,7 @@ fn a_loaded_range_is_resident_and_a_forgotten_one_is_not() {
                 return println!("NOT RUN: /var/tmp is memory");
             }
             one(queue, Operation::Load { file: file(), offset, len }).result.unwrap();
-            let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+            let until = std::time::Instant::now() + Duration::from_secs(5);
             while !device.resident(offset, len as u64) {
                 assert!(std::time::Instant::now() < until, "{len} bytes at {offset} were not brought in");
             }
@@ -263,7 +263,7 @@ fn a_load_larger_than_the_kernel_takes_at_once_is_complete() {
         one(queue, Operation::Forget { file: file(), offset: 0, len: 8 << 20 }).result.unwrap();
         assert!(!device.resident(0, 8 << 20));
         one(queue, Operation::Load { file: file(), offset: 0, len: 8 << 20 }).result.unwrap();
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        let until = std::time::Instant::now() + Duration::from_secs(5);
         while !device.resident(0, 8 << 20) {
             assert!(std::time::Instant::now() < until, "some of it was not brought in");
         }
@@ -361,7 +361,7 @@ fn the_drop_of_a_ring_waits_for_the_kernel() {
     let late = std::thread::spawn({
         let budget = budget.clone();
         move || {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
             let held = budget.usage().taken_bytes;
             to.write_all(b"late").unwrap();
             held
