@@ -32,6 +32,9 @@ fn ten_thousand_objects_more_than_the_store_holds() {
     eventually("a new object finds room", || get(&tidegate, "/new-13000").then_some(()));
     assert!(tidegate.metrics().sum("tidegate_store_objects") <= 7700.0);
     assert_eq!(tidegate.metrics().sum("tidegate_checksum_failures_total"), 0.0);
+    // A full store does not write what nobody asked for before, and says so by this word.
+    let declined = tidegate.metrics().get("tidegate_store_declined_total{reason=\"not-admitted\"}");
+    assert!(declined > 1000.0, "{declined} were not admitted");
 }
 
 /// Whether the cache has it, without letting it ask the origin.

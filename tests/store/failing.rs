@@ -350,6 +350,53 @@ fn a_slow_device_does_not_slow_what_is_in_memory() {
     assert!(ratios.last() <= Some(&1.2), "p99 beside slow reads, against that alone: {ratios:?}");
 }
 
+/// The median, in seconds, of requests for bodies that have to be read from the device.
+fn median_of_cold_hits(tidegate: &Tidegate, cold: &mut Vec<String>) -> f64 {
+    let mut client = tidegate.client();
+    let mut took: Vec<f64> = (0..15)
+        .map(|_| {
+            let target = cold.pop().expect("a body that was not read yet");
+            let start = std::time::Instant::now();
+            assert!(crate::get_on(&mut client, &target));
+            start.elapsed().as_secs_f64()
+        })
+        .collect();
+    took.sort_by(f64::total_cmp);
+    took[took.len() / 2]
+}
+
+/// A bound on time, because that is what is promised. A read behind one of the writes would be ten times late.
+#[test]
+fn reads_do_not_wait_for_large_writes() {
+    let Some(disk) = faulty("reads_do_not_wait_for_large_writes") else { return };
+    let origin = sized_origin();
+    let path = disk.path().display().to_string();
+    Tidegate::run(&["format", &path]).expect(0);
+    let settings = "[store]\nio = \"direct\"\nread_timeout = \"20s\"";
+    let mut tidegate = Tidegate::reverse(&origin).store_at(&path).memory("0B").toml(settings).start();
+    let mut cold = targets(60, 60_000);
+    get_all(&tidegate, &cold);
+    tidegate.wait_stored(cold.len() as u64);
+    tidegate.stop();
+    tidegate.restart();
+    disk.reads(Fate::After(Duration::from_millis(100)));
+    let alone = median_of_cold_hits(&tidegate, &mut cold);
+    disk.writes(Fate::After(Duration::from_secs(1)));
+    let beside = std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let (tidegate, target) = (&tidegate, format!("/large-{writer}-12000000"));
+            scope.spawn(move || get(tidegate, &target));
+        }
+        let under_way = format!("tidegate_store_queue{{device=\"{path}\"}}");
+        eventually("the device has writes to do", || {
+            (tidegate.metrics().get(&under_way) >= 4.0).then_some(())
+        });
+        median_of_cold_hits(&tidegate, &mut cold)
+    });
+    disk.writes(Fate::Well);
+    assert!(beside <= 3.0 * alone, "{beside} s a read beside writes, {alone} s alone");
+}
+
 #[test]
 fn one_of_four_raw_disks_fails_under_traffic() {
     let test = "one_of_four_raw_disks_fails_under_traffic";
