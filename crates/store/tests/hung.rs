@@ -75,7 +75,7 @@ fn hash(key: u64) -> KeyHash {
 }
 
 #[test]
-fn the_others_go_on_without_a_device_that_does_not_perform() {
+fn the_others_go_on_without_a_device_that_does_not_answer() {
     let mut world = World::new();
     world.put_all(0..100);
     assert!(world.tick(), "a checkpoint while all is well");
