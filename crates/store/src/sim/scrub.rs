@@ -161,8 +161,7 @@ impl Sim {
     /// An object in several pieces, all of them there.
     fn in_pieces(&self) -> Option<(u64, Table)> {
         let is_there = |extent: &ExtentRef| self.store.is_there(extent);
-        let whole =
-            |table: &Table| table.pieces().len() > 1 && table.extents().iter().all(|extent| is_there(extent));
+        let whole = |table: &Table| table.pieces().len() > 1 && table.extents().iter().all(is_there);
         (0..KEYS).find_map(|key| Some((key, self.table(key)?.1)).filter(|(_, table)| whole(table)))
     }
 }
