@@ -24,8 +24,8 @@ pub struct Gate {
     seat: Option<Seat>,
     is_shedding: bool,
     filter: Filter,
-    /// When the filter came off; connections that were born before may have inherited it.
-    lifted: Option<Instant>,
+    /// The filter is off, but connections that were born before and wait for `accept` have inherited it.
+    heirs_wait: bool,
     drops: u32,
     refused: bool,
 }
@@ -43,7 +43,7 @@ impl Gate {
             seat,
             is_shedding: false,
             filter: Filter::OFF,
-            lifted: None,
+            heirs_wait: false,
             drops: 0,
             refused: false,
         }
@@ -52,7 +52,7 @@ impl Gate {
     /// A connection was accepted.
     pub fn accepted(&mut self, stream: &TcpStream) {
         self.accepted += 1;
-        if self.filter != Filter::OFF || self.lifted.is_some() {
+        if self.filter != Filter::OFF || self.heirs_wait {
             // It would go on running the filter for every packet; that costs, but breaks nothing.
             let _ = syn_filter::detach(stream);
         }
@@ -80,11 +80,11 @@ impl Gate {
         let filter = self.behind_the_gate_in_front(wanted, now);
         let dropped = if self.filter == Filter::OFF { 0 } else { self.count_drops(listener) };
         if filter != self.filter {
-            self.apply(listener, filter, now);
+            self.apply(listener, filter);
         }
         self.is_shedding = wanted > 0.0 && !self.refused;
         if queue.depth == 0 && self.filter == Filter::OFF {
-            self.lifted = None;
+            self.heirs_wait = false;
         }
         dropped
     }
@@ -100,22 +100,25 @@ impl Gate {
         Filter { share: share(wanted), of_thinned: share(xdp::rest(wanted, in_front)) }
     }
 
-    fn apply(&mut self, listener: &TcpListener, filter: Filter, now: Instant) {
+    fn apply(&mut self, listener: &TcpListener, filter: Filter) {
         if self.filter == Filter::OFF {
             // What was dropped before, by a full queue, is not our doing.
             self.count_drops(listener);
         }
         let interfaces = self.seat.as_ref().map_or(&[][..], Seat::covered);
-        match syn_filter::attach(listener, filter.share, Thinned { interfaces, share: filter.of_thinned }) {
-            Ok(()) => {
-                self.lifted = (self.filter != Filter::OFF).then_some(now);
-                self.filter = filter;
-            }
+        let thinned = Thinned { interfaces, share: filter.of_thinned };
+        let applied = match syn_filter::attach(listener, filter.share, thinned) {
+            Ok(()) => filter,
             Err(error) => {
                 tracing::warn!(%error, "the kernel refuses a packet filter: new connections are not shed before accept");
                 self.refused = true;
+                // Nobody looks any more: the filter that is there would stay for ever.
+                let _ = syn_filter::detach(listener);
+                Filter::OFF
             }
-        }
+        };
+        self.heirs_wait = self.filter != Filter::OFF && applied == Filter::OFF;
+        self.filter = applied;
     }
 
     fn count_drops(&mut self, listener: &TcpListener) -> u32 {
