@@ -16,6 +16,7 @@ use std::time::Instant;
 use pump::{Socket, Watch};
 use wire::{HeadScan, HeadText};
 
+use crate::admission::clients::Presence;
 use crate::buffers::{NoRoom, Size, Window};
 use crate::exchange::{self, After, Begun};
 use crate::respond::{self, Made};
@@ -34,6 +35,8 @@ pub struct Client {
     pub mode: Mode,
     /// Whether it may use us so.
     pub allowed: bool,
+    /// Its part in what is held by all clients.
+    pub presence: Presence,
     /// Bytes that go out before anything else: interim responses that the socket did not take.
     unsent: RefCell<Vec<u8>>,
 }
@@ -43,7 +46,13 @@ const UNSENT_MAX: usize = 64 * 1024;
 
 impl Client {
     /// Makes an accepted connection ready for use.
-    pub fn new(worker: &Rc<Worker>, mode: Mode, stream: TcpStream, peer: SocketAddr) -> Self {
+    pub fn new(
+        worker: &Rc<Worker>,
+        mode: Mode,
+        stream: TcpStream,
+        peer: SocketAddr,
+        presence: Presence,
+    ) -> Self {
         let allowed = match mode {
             Mode::Reverse => true,
             Mode::Forward => {
@@ -57,6 +66,7 @@ impl Client {
             peer,
             mode,
             allowed,
+            presence,
             unsent: RefCell::default(),
         }
     }

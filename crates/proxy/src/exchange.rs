@@ -19,6 +19,8 @@ use wire::framing::RequestBody;
 use wire::{Refusal, RequestHead, Version};
 
 use crate::access_log::Entry;
+use crate::admission::level::Cost;
+use crate::admission::requests::{self, Shed};
 use crate::body::{Framing, Inbound};
 use crate::buffers::{Size, Window};
 use crate::collapse::Role;
@@ -209,6 +211,7 @@ async fn send_rest(
 async fn in_full(worker: &Rc<Worker>, client: &Client, request: Request<'_>, behind: &[u8]) -> After {
     let request = &request;
     let _occupied = worker.occupied();
+    let _asking = client.presence.asks();
     let body = inbound(worker, request, behind);
     let mut exchange = Exchange { worker, client, request, body, behind, origin: Cell::new(None) };
     let mut outcome = exchange.answer().await;
@@ -245,7 +248,10 @@ impl Exchange<'_> {
             return self.made(&Made::denied(denied)).await;
         }
         if self.request.head.method == "CONNECT" {
-            return tunnel::connect(self).await;
+            return match self.may(Cost::NewConnection) {
+                Ok(()) => tunnel::connect(self).await,
+                Err(shed) => self.made(&Made::shed(shed)).await,
+            };
         }
         if wire::fields::max_forwards(&self.request.head) == Some(0) {
             return respond::as_last_recipient(self).await;
@@ -263,6 +269,9 @@ impl Exchange<'_> {
     async fn through_cache(&mut self) -> Outcome {
         let mut collapsed = false;
         for _ in 0..ROUNDS {
+            if let Err(shed) = requests::admit_lookup(self.worker, self.client, self.request) {
+                return self.made(&Made::shed(shed)).await;
+            }
             let found = lookup::find(self.worker, self.request).await;
             match self.serve_stored(&found, collapsed).await {
                 ControlFlow::Break(outcome) => return outcome,
@@ -341,6 +350,10 @@ impl Exchange<'_> {
                     ticket.end(|owner| owner.done(None));
                     return ControlFlow::Continue(());
                 }
+                if let Err(shed) = self.may(Cost::Miss) {
+                    ticket.end(|owner| owner.fail(shed.word()));
+                    return ControlFlow::Break(fetch::stale_or_shed(self, stale.as_ref(), shed).await);
+                }
                 return ControlFlow::Break(fetch::lead(self, found, ticket, asked, why, stale).await);
             }
             Role::Follower(fill) => fill,
@@ -389,6 +402,14 @@ impl Exchange<'_> {
     /// Whether a response that came before this request may be used for it (RFC 9111 §4).
     fn may_follow(&self, head: &Head) -> bool {
         !matches!(may_reuse(&self.request.traits, &head.stored, self.request.now), Reuse::Validate { .. })
+    }
+
+    /// Whether work of this cost may be done for the request.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may(&self, cost: Cost) -> Result<(), Shed> {
+        requests::admit(self.worker, Some(self.client), cost, self.request.started)
     }
 
     /// Sends a response made here.

@@ -15,9 +15,9 @@ use crate::admission::gate::Gate;
 use crate::admission::queue_delay::PERIOD;
 use crate::connection;
 use crate::metrics::ShedStage;
-use crate::settings::Listen;
+use crate::settings::{Listen, Settings, Shedding};
 use crate::unread::Unread;
-use crate::worker::Worker;
+use crate::worker::{Shared, Worker};
 
 /// Connections accepted before established ones get their turn.
 pub const ACCEPTS_A_TURN: usize = 16;
@@ -49,10 +49,12 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
     let mut gate = Gate::new(front.and_then(|front| front.seat(listen.address)));
     let near_limit = sys::limits::NearLimit::of_process();
     let mut unread = Unread::default();
+    let descriptors = most_of_the_descriptors();
     loop {
         unread.bound(listener.get_ref(), worker.timers.len(), worker.shared.settings.timeouts.client_send);
         let Ok(mut guard) = readable(listener, &gate).await else { return };
         worker = worker.up_to_date();
+        let limit = connection_limit(&worker, descriptors);
         for _ in 0..ACCEPTS_A_TURN {
             let Some(guard) = &mut guard else { break };
             match guard.try_io(|fd| sys::socket::accept(fd.get_ref())) {
@@ -62,7 +64,7 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
                     if near_limit.is_reached_by(&stream) {
                         worker.descriptors_are_short();
                     }
-                    begin(&worker, listen, stream, peer);
+                    begin(&worker, listen, limit, stream, peer);
                 }
                 Ok(Err(error)) => {
                     if !is_about_one_connection(&error) {
@@ -82,8 +84,10 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
 
 fn look(worker: &Worker, gate: &mut Gate, listener: &TcpListener) {
     let was_shedding = gate.is_shedding();
-    let dropped = gate.look(listener, worker.shared.settings.overload.shedding);
+    let Shared { settings, machine, .. } = &*worker.shared;
+    let dropped = gate.look(listener, settings.overload.shedding, machine.syn_share());
     worker.metrics.shed(ShedStage::Syn, dropped.into());
+    worker.metrics.accept_delay(gate.delay());
     match (was_shedding, gate.is_shedding()) {
         (false, true) => worker.metrics.gate_shuts(),
         (true, false) => worker.metrics.gate_opens(),
@@ -105,8 +109,23 @@ async fn readable<'l>(
     }
 }
 
-fn begin(worker: &Rc<Worker>, listen: Listen, stream: TcpStream, peer: SocketAddr) {
-    let client = connection::Client::new(worker, listen.mode, stream, peer);
+/// Client connections that there may be.
+fn connection_limit(worker: &Worker, descriptors: u64) -> u64 {
+    let Settings { limits, overload, .. } = &worker.shared.settings;
+    if overload.shedding == Shedding::On { limits.connections.min(descriptors) } else { u64::MAX }
+}
+
+/// A tenth of the descriptors is for origins, devices and files.
+fn most_of_the_descriptors() -> u64 {
+    sys::limits::descriptors().soft.map_or(u64::MAX, |most| most - most / 10)
+}
+
+/// Serves the connection, or closes it at once when its client has enough of those that there may be.
+fn begin(worker: &Rc<Worker>, listen: Listen, limit: u64, stream: TcpStream, peer: SocketAddr) {
+    let Some(presence) = worker.shared.clients.enter(peer.ip(), limit) else {
+        return worker.metrics.shed(ShedStage::Accept, 1);
+    };
+    let client = connection::Client::new(worker, listen.mode, stream, peer, presence);
     tokio::task::spawn_local(connection::serve(Rc::clone(worker), client));
 }
 

@@ -10,9 +10,10 @@ use semantics::CacheStatus;
 use semantics::cache_status::NAME;
 use wire::{Refusal, ResponseHead, Version};
 
+use crate::admission::requests::Shed;
 use crate::connection::Client;
 use crate::exchange::{End, Exchange, Outcome};
-use crate::metrics::RequestResult;
+use crate::metrics::{RequestResult, ShedStage};
 use crate::origin::OriginError;
 use crate::outbound::Outgoing;
 use crate::purge::tags;
@@ -106,76 +107,99 @@ pub struct Made {
     pub word: &'static str,
     /// A sentence for whoever reads it.
     pub sentence: &'static str,
+    /// How the request counts.
+    pub result: RequestResult,
 }
 
 impl Made {
+    const fn error(
+        status: u16,
+        error_type: &'static str,
+        word: &'static str,
+        sentence: &'static str,
+    ) -> Self {
+        Self { status, error_type, word, sentence, result: RequestResult::Error }
+    }
+
     /// For a request that breaks the framing or syntax rules.
     #[must_use]
     pub fn refused(refusal: Refusal) -> Self {
         let sentence = "The request breaks a rule of HTTP/1.1 and was not read any further.";
-        Self { status: refusal.status(), error_type: "http_request_error", word: refusal.word(), sentence }
+        Self::error(refusal.status(), "http_request_error", refusal.word(), sentence)
     }
 
     /// For a request that is not allowed.
     #[must_use]
     pub fn denied(denied: Denied) -> Self {
-        let (status, word) = (denied.status(), denied.word());
-        Self { status, error_type: denied.error_type(), word, sentence: denied.sentence() }
+        Self::error(denied.status(), denied.error_type(), denied.word(), denied.sentence())
+    }
+
+    /// For a request that is refused to protect the others.
+    #[must_use]
+    pub fn shed(shed: Shed) -> Self {
+        let sentence = "There is more to do than can be done now; try again in a moment.";
+        let made = Self::error(503, shed.error_type(), shed.word(), sentence);
+        Self { result: RequestResult::Shed, ..made }
     }
 
     /// For an origin that gave no usable response.
     #[must_use]
     pub fn origin(error: &OriginError) -> Self {
+        if let OriginError::Shed(shed) = error {
+            return Self::shed(*shed);
+        }
         let sentence = match error.status() {
             504 => "The origin server did not answer in time.",
             400 | 408 => "The request body did not arrive.",
             503 => "No origin server is available.",
             _ => "The origin server gave no usable response.",
         };
-        Self { status: error.status(), error_type: error.word(), word: error.detail(), sentence }
+        Self::error(error.status(), error.word(), error.detail(), sentence)
     }
 
     /// For `only-if-cached` without a stored response (RFC 9111 §5.2.1.7).
     #[must_use]
     pub fn not_cached() -> Self {
         let sentence = "Nothing stored answers this request, and it forbids asking the origin.";
-        Self { status: 504, error_type: "http_request_denied", word: "only-if-cached", sentence }
+        Self::error(504, "http_request_denied", "only-if-cached", sentence)
     }
 
     /// For a precondition that the stored response does not meet (RFC 9110 §13.1).
     #[must_use]
     pub fn precondition_failed() -> Self {
         let sentence = "The stored response does not meet the precondition.";
-        Self { status: 412, error_type: "http_request_denied", word: "precondition-failed", sentence }
+        Self::error(412, "http_request_denied", "precondition-failed", sentence)
     }
 
     /// For a stored body that could not be read, after it had been chosen.
     #[must_use]
     pub fn unreadable() -> Self {
         let sentence = "The stored response could not be read; the next request fetches it again.";
-        Self { status: 502, error_type: "proxy_internal_error", word: "store-unreadable", sentence }
+        Self::error(502, "proxy_internal_error", "store-unreadable", sentence)
     }
 
-    /// For a request that waited for another's fetch, which failed.
+    /// For a request that waited for another's fetch, which failed, or was refused.
     #[must_use]
     pub fn collapsed_failure(word: &'static str) -> Self {
+        if let Some(shed) = Shed::of_word(word) {
+            return Self::shed(shed);
+        }
         let status = if word.ends_with("timeout") { 504 } else { 502 };
         let sentence = "The origin server gave no usable response.";
-        Self { status, error_type: "connection_terminated", word, sentence }
+        Self::error(status, "connection_terminated", word, sentence)
     }
 
     /// For a `TRACE` that ends here.
     #[must_use]
     pub fn no_trace() -> Self {
-        let sentence = "TRACE is not answered here.";
-        Self { status: 405, error_type: "http_request_denied", word: "trace", sentence }
+        Self::error(405, "http_request_denied", "trace", "TRACE is not answered here.")
     }
 
     /// For a request head that did not arrive in time.
     #[must_use]
     pub fn too_slow() -> Self {
         let sentence = "The request did not arrive in time.";
-        Self { status: 408, error_type: "http_request_error", word: "head-timeout", sentence }
+        Self::error(408, "http_request_error", "head-timeout", sentence)
     }
 
     /// For a long request head when other long ones have all the memory that there is for them.
@@ -189,6 +213,7 @@ impl Made {
     fn write(
         &self,
         now: u64,
+        lot: u64,
         status: &CacheStatus<'_>,
         persistence: Persistence,
         head_only: bool,
@@ -204,6 +229,9 @@ impl Made {
         if self.status == 405 {
             wire::write::field(&mut out, "Allow", ALLOWED);
         }
+        if self.status == 503 {
+            wire::write::field_decimal(&mut out, "Retry-After", retry_after_seconds(lot));
+        }
         let proxy_status = format!("{}; error={}; details=\"{}\"", NAME, self.error_type, self.word);
         wire::write::field(&mut out, "Proxy-Status", proxy_status.as_bytes());
         finish_head(&mut out, status, Outgoing::Length(body.len() as u64), persistence);
@@ -212,6 +240,11 @@ impl Made {
         }
         out
     }
+}
+
+/// Who is refused together is not to come back together.
+fn retry_after_seconds(lot: u64) -> u64 {
+    1 + lot % 4
 }
 
 /// Sends a response made here and says how it went.
@@ -223,9 +256,13 @@ pub async fn send_made(
     persistence: Persistence,
     head_only: bool,
 ) -> Outcome {
-    let bytes = client.behind_interim(made.write(worker.now(), status, persistence, head_only));
+    let bytes = made.write(worker.now(), worker.admission.draw(), status, persistence, head_only);
+    let bytes = client.behind_interim(bytes);
     let sent = pump::memory::send(&client.socket, &bytes, false, &client.watch, &worker.to_client()).await;
-    let mut outcome = Outcome::new(made.status, RequestResult::Error).because(made.word);
+    if made.result == RequestResult::Shed {
+        worker.metrics.shed(ShedStage::Request, 1);
+    }
+    let mut outcome = Outcome::new(made.status, made.result).because(made.word);
     outcome.end = End::of_own(sent.is_ok());
     outcome
 }

@@ -17,8 +17,11 @@ use tokio::sync::watch;
 
 use crate::access_log::AccessLog;
 use crate::admin::{
-    AdminState, DeviceStatus, ListenerStatus, RecoveryStatus, RequestCounts, Status, StoreStatus,
+    AdminState, DeviceStatus, ListenerStatus, OverloadStatus, RecoveryStatus, RequestCounts, Status,
+    StoreStatus,
 };
+use crate::admission::clients::Clients;
+use crate::admission::machine::{self, Machine};
 use crate::admission::xdp::{FrontGate, Report};
 use crate::cache::Cache;
 use crate::collapse::Collapse;
@@ -26,7 +29,7 @@ use crate::disk::Traffic;
 use crate::disk::keep::{self, Keeper};
 use crate::disk::open::{OpenFailed, open};
 use crate::invalidate;
-use crate::metrics::{DeviceReading, FrontReading, Metrics, StoreReading};
+use crate::metrics::{DeviceReading, FrontReading, MachineReading, Metrics, StoreReading};
 use crate::purge::{Purges, Unreadable};
 use crate::reload::{Reload, Reread};
 use crate::settings::{Listen, Settings};
@@ -122,6 +125,8 @@ pub fn run(
         sites: Sites::new(settings.sites.clone()),
         cache,
         collapse: Collapse::new(),
+        clients: Clients::new(),
+        machine: Arc::new(Machine::default()),
         disks,
         front,
         metrics: Arc::clone(&metrics),
@@ -132,6 +137,7 @@ pub fn run(
     observe(&shared, &log);
     let failed = Arc::new(AtomicBool::new(false));
     let (reload, generations) = Reload::new(Arc::clone(&shared), reread);
+    machine::start(generations.clone())?;
     let workers = start_workers(&generations, listeners, &log, &failed)?;
     let admin = match admin {
         Some(listener) => Some(crate::admin::serve(listener, admin_state(&shared, &keeper, &told))?),
@@ -312,6 +318,13 @@ fn observe(shared: &Arc<Shared>, log: &AccessLog) {
                 .collect(),
         }
     });
+    let (clients, machine) = (Arc::clone(&shared.clients), Arc::clone(&shared.machine));
+    let thousandths = |share: f64| (share * 1000.0).round() as u64;
+    shared.metrics.read_machine_with(move || MachineReading {
+        requests: clients.requests(),
+        kernel_cpu: thousandths(machine.kernel_share()),
+        memory: thousandths(machine.memory_share()),
+    });
     shared.metrics.read_log_dropped_with(log.dropped_reader());
     if let Some(front) = &shared.front {
         let front = Arc::clone(front);
@@ -374,6 +387,7 @@ fn status(shared: &Shared, listen: &[Listen]) -> Status {
         connections: totals.connections,
         listeners: listen.iter().map(listener).collect(),
         requests: RequestCounts::of(&totals),
+        overload: OverloadStatus::of(&totals),
         origin_requests: totals.origin_requests,
         store: StoreStatus {
             objects: stats.objects,

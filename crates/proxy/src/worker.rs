@@ -18,6 +18,10 @@ use sys::pipe::PipePool;
 use tokio::sync::watch;
 
 use crate::access_log::WorkerLog;
+use crate::admission::clients::Clients;
+use crate::admission::loop_delay;
+use crate::admission::machine::Machine;
+use crate::admission::requests::Admission;
 use crate::admission::xdp::FrontGate;
 use crate::buffers::{Buffers, Size};
 use crate::cache::Cache;
@@ -48,6 +52,10 @@ pub struct Shared {
     pub cache: Arc<Cache>,
     /// Fills in progress.
     pub collapse: Arc<Collapse>,
+    /// Who is connected.
+    pub clients: Arc<Clients>,
+    /// The machine's signs of overload.
+    pub machine: Arc<Machine>,
     /// The devices.
     pub disks: Arc<Disks>,
     /// The gate in front of all listeners, where there is one.
@@ -111,6 +119,8 @@ pub struct Own {
     pub origins: Pool,
     /// The ring, or the thread pool in its place.
     pub disk: Disk,
+    /// Which requests are refused at its load.
+    pub admission: Admission,
     /// Its counters.
     pub metrics: WorkerMetrics,
     /// Its end of the access log.
@@ -150,8 +160,7 @@ impl Worker {
     /// A number that nobody can foresee from outside.
     #[must_use]
     pub fn random(&self) -> u64 {
-        use std::hash::{BuildHasher, Hasher};
-        std::hash::RandomState::new().build_hasher().finish()
+        random()
     }
 
     /// What writing a response needs.
@@ -205,6 +214,11 @@ impl Worker {
     }
 }
 
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
 /// A piece of work under way. See [`Worker::occupied`].
 pub struct Occupied(Rc<Worker>);
 
@@ -238,6 +252,7 @@ pub fn run(
             pipes: PipePool::new(PIPES),
             origins: Pool::new(&shared.settings),
             disk: Disk::new(Arc::clone(&shared.disks))?,
+            admission: Admission::new(random()),
             metrics,
             log: RefCell::new(log),
             scratch: RefCell::default(),
@@ -249,6 +264,7 @@ pub fn run(
             crate::listener::start(&worker, listen, listener)?;
         }
         tokio::task::spawn_local(keep_time(Rc::clone(&worker)));
+        tokio::task::spawn_local(loop_delay::watch(Rc::clone(&worker)));
         tokio::task::spawn_local(follow(Rc::clone(&worker.own), generations));
         drained(worker).await;
         Ok(())

@@ -13,6 +13,7 @@
 pub mod aligned;
 pub mod arena;
 pub mod budget;
+pub mod cpu;
 pub mod device;
 pub mod interfaces;
 pub mod limits;

@@ -25,7 +25,9 @@ use crate::metrics::Metrics;
 
 pub use purge::{PurgeRequest, PurgeUrl, Purged, What};
 pub use server::{AdminServer, serve};
-pub use status::{DeviceStatus, ListenerStatus, RecoveryStatus, RequestCounts, Status, StoreStatus};
+pub use status::{
+    DeviceStatus, ListenerStatus, OverloadStatus, RecoveryStatus, RequestCounts, Status, StoreStatus,
+};
 
 /// A function that purges, on whatever thread it must, and tells what it did.
 pub type PurgeFn = Box<

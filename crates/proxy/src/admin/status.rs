@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::metrics::{RequestResult, Totals};
+use crate::metrics::{RequestResult, ShedStage, Totals};
 
 /// How the proxy is doing.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -23,6 +23,8 @@ pub struct Status {
     pub listeners: Vec<ListenerStatus>,
     /// Requests since start, by result.
     pub requests: RequestCounts,
+    /// What is refused, and by how much there is too much.
+    pub overload: OverloadStatus,
     /// Requests sent to origins since start.
     pub origin_requests: u64,
     /// The store.
@@ -74,6 +76,53 @@ impl RequestCounts {
             tunnel: count(RequestResult::Tunnel),
             error: count(RequestResult::Error),
             shed: count(RequestResult::Shed),
+        }
+    }
+}
+
+/// How far the load is beyond what can be served, as the metrics of the same names have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct OverloadStatus {
+    /// Whether anything is refused now.
+    pub overloaded: bool,
+    /// Which requests are, at the worker where most are: see `tidegate_overload_level`.
+    pub level: f64,
+    /// How long what is ready waits for its worker.
+    pub loop_delay_seconds: f64,
+    /// How long connections wait to be accepted.
+    pub accept_delay_seconds: f64,
+    /// How long reads wait for their turn at a device.
+    pub disk_wait_seconds: f64,
+    /// Connections and requests refused since start.
+    pub shed: ShedCounts,
+}
+
+/// Refusals since start, by stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the names are those of ShedStage")]
+pub struct ShedCounts {
+    pub syn: u64,
+    pub accept: u64,
+    pub request: u64,
+}
+
+impl OverloadStatus {
+    /// The figures as the metrics have them.
+    #[must_use]
+    pub fn of(totals: &Totals) -> Self {
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let count = |stage| totals.shed[stage as usize];
+        Self {
+            overloaded: totals.is_overloaded(),
+            level: totals.level as f64 / 1e3,
+            loop_delay_seconds: seconds(totals.loop_nanos),
+            accept_delay_seconds: seconds(totals.accept_nanos),
+            disk_wait_seconds: seconds(totals.disk_nanos),
+            shed: ShedCounts {
+                syn: count(ShedStage::Syn),
+                accept: count(ShedStage::Accept),
+                request: count(ShedStage::Request),
+            },
         }
     }
 }

@@ -5,7 +5,7 @@
 //! filter does not drop again. A kernel that refuses the filter leaves the server without this stage, and that is said once.
 
 use std::net::{TcpListener, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sys::syn_filter::{self, DropShare, Thinned};
 use sys::tcp;
@@ -58,15 +58,21 @@ impl Gate {
         }
     }
 
+    /// Time that a connection accepted now has waited, as far as is known.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        Duration::try_from_secs_f64(self.controller.delay_seconds()).unwrap_or_default()
+    }
+
     /// Whether new connections are being dropped.
     #[must_use]
     pub fn is_shedding(&self) -> bool {
         self.is_shedding
     }
 
-    /// Looks at the queue if it is time, and does what follows. Returns the connections dropped by the filter since the last
-    /// look.
-    pub fn look(&mut self, listener: &TcpListener, shedding: Shedding) -> u32 {
+    /// Looks at the queue if it is time, and drops as much as follows from it, at least the share `floor`. Returns the
+    /// connections dropped by the filter since the last look.
+    pub fn look(&mut self, listener: &TcpListener, shedding: Shedding, floor: f64) -> u32 {
         let now = Instant::now();
         if self.refused || now.duration_since(self.looked) < PERIOD {
             return 0;
@@ -75,7 +81,7 @@ impl Gate {
         let Ok(queue) = tcp::accept_queue(listener) else { return 0 };
         let reading =
             Reading { now: now.duration_since(self.opened), depth: queue.depth, accepted: self.accepted };
-        let decided = self.controller.decide(reading);
+        let decided = self.controller.decide(reading).max(floor);
         let wanted = if shedding == Shedding::On { decided } else { 0.0 };
         let filter = self.behind_the_gate_in_front(wanted, now);
         let dropped = if self.filter == Filter::OFF { 0 } else { self.count_drops(listener) };

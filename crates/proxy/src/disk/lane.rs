@@ -55,6 +55,11 @@ impl Lane {
         self.waiting.push_back(read);
     }
 
+    /// When the first of those that wait came.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.waiting.front().map(|read| read.since)
+    }
+
     /// The read that is to go out now, if one is. Those whose callers went away are forgotten.
     pub(super) fn next(&mut self, depth: usize) -> Option<Read> {
         while self.under_way < depth {

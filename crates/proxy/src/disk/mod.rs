@@ -34,6 +34,7 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use store::{Damaged, DeviceIndex, Place, Store};
 use sys::budget::BufferBudget;
@@ -120,6 +121,12 @@ impl Disk {
     pub fn new(disks: Arc<Disks>) -> io::Result<Self> {
         let queue = DiskQueue::new(Arc::clone(&disks))?;
         Ok(Self { inner: Rc::new(Inner { disks, queue, carrying: Cell::new(0) }) })
+    }
+
+    /// How long the read that has waited longest for its turn at a device has waited now.
+    #[must_use]
+    pub fn longest_wait(&self) -> Duration {
+        self.inner.queue.longest_wait()
     }
 
     /// The devices.

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
@@ -158,6 +158,12 @@ impl DiskQueue {
         let operation = Operation::Sync { file: Arc::clone(inner.disks.devices[at].writer()) };
         inner.start(at, operation, 0, End::Sync(done));
         wait.await.unwrap_or(Err(Unserved::Retired))
+    }
+
+    /// How long the read that has waited longest has not been given to its device.
+    pub(super) fn longest_wait(&self) -> Duration {
+        let oldest = self.inner.lanes.iter().filter_map(|lane| lane.borrow().waiting_since()).min();
+        oldest.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Whether the device answers this thread's reads within the bound.

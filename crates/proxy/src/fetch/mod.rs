@@ -28,6 +28,8 @@ use semantics::parts::{self, Wants};
 use semantics::{Once, Times, UnixSeconds};
 use store::KeyHash;
 
+use crate::admission::level::Cost;
+use crate::admission::requests::{self, Shed};
 use crate::collapse::{Role, Ticket};
 use crate::connection::Client;
 use crate::exchange::{Exchange, Outcome};
@@ -156,6 +158,9 @@ pub async fn conclude(x: &mut Exchange<'_>, settled: Settled, why: Forward) -> O
 
 /// Validates what is stored while the client gets it stale (RFC 5861 §3). At most one such fetch an object.
 pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
+    if requests::admit(x.worker, None, Cost::Miss, x.request.started).is_err() {
+        return; // a later request does it
+    }
     let Some(stale) = found.response.clone() else { return };
     let entered = x.worker.shared.collapse.enter(found.hash, x.request.hash, &Asked::Whole);
     let Role::Leader(ticket) = entered else { return };
@@ -192,6 +197,14 @@ pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
             tracing::debug!(%error, "background validation failed; the stored response stays");
         }
     });
+}
+
+/// Serves what is stored in place of a request to the origin that is not made, where that is allowed; else refuses.
+pub async fn stale_or_shed(x: &Exchange<'_>, stale: Option<&Stale>, shed: Shed) -> Outcome {
+    match serve_stale_on_error(x, stale).await {
+        Some(outcome) => outcome,
+        None => x.made(&Made::shed(shed)).await,
+    }
 }
 
 /// Serves what is stored because the origin failed, where RFC 9111 §4.2.4 and RFC 5861 §4 allow it.

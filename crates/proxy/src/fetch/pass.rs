@@ -8,7 +8,8 @@ use semantics::cache_status::{CacheStatus, Forward, Forwarded};
 use wire::framing::ResponseBody;
 
 use super::head::{Conditions, framing, read_head, request_head};
-use super::{Stale, serve_stale_on_error};
+use super::{Stale, serve_stale_on_error, stale_or_shed};
+use crate::admission::level::Cost;
 use crate::body::Inbound;
 use crate::exchange::{Exchange, Outcome};
 use crate::invalidate;
@@ -23,6 +24,9 @@ pub async fn alone(x: &mut Exchange<'_>, why: Forward, stale: Option<Stale>) -> 
     let endpoints = x.request.endpoints(x.worker, x.client.mode);
     if endpoints.is_empty() {
         return x.made(&Made::denied(Denied::UnknownHost)).await;
+    }
+    if let Err(shed) = x.may(Cost::Miss) {
+        return stale_or_shed(x, stale.as_ref(), shed).await;
     }
     let outgoing = match x.body.as_ref().map(Inbound::remaining) {
         None => Outgoing::None,

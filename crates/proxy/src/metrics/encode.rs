@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use pump::Route;
 
 use super::worker::{DurationTotals, RequestResult, ShedStage, Totals};
-use super::{DeviceReading, FrontReading, Metrics, StoreReading, histogram};
+use super::{DeviceReading, FrontReading, MachineReading, Metrics, StoreReading, histogram};
 use crate::disk::WarmUse;
 
 /// One metric family.
@@ -29,6 +29,10 @@ enum Read {
     Counters(fn(&Snapshot) -> Vec<(String, u64)>),
     Gauge(fn(&Snapshot) -> u64),
     Gauges(fn(&Snapshot) -> Vec<(String, u64)>),
+    /// A gauge of thousandths, told as a fraction.
+    Thousandths(fn(&Snapshot) -> u64),
+    /// A gauge of nanoseconds, told as seconds.
+    Delay(fn(&Snapshot) -> u64),
     /// Counters of nanoseconds, told as seconds.
     Seconds(fn(&Snapshot) -> Vec<(String, u64)>),
     Durations(fn(&Snapshot) -> Vec<(&'static str, &DurationTotals)>),
@@ -39,6 +43,7 @@ enum Read {
 struct Snapshot {
     totals: Totals,
     store: StoreReading,
+    machine: MachineReading,
     log_dropped: u64,
     front: FrontReading,
     started: u64,
@@ -96,7 +101,49 @@ pub static METRICS: &[MetricInfo] = &[
         name: "tidegate_overloaded",
         label: None,
         help: "1 while load is being shed, else 0",
-        read: Read::Gauge(|s| u64::from(s.totals.shedding > 0)),
+        read: Read::Gauge(|s| u64::from(s.totals.is_overloaded())),
+    },
+    MetricInfo {
+        name: "tidegate_overload_level",
+        label: None,
+        help: "What requests are refused, at the worker where most are: up to 1 a share of those that need a new connection to an origin, up to 2 of all misses, up to 3 of disk hits",
+        read: Read::Thousandths(|s| s.totals.level),
+    },
+    MetricInfo {
+        name: "tidegate_loop_delay_seconds",
+        label: None,
+        help: "How long what is ready waits for its worker, at the worker where it is longest",
+        read: Read::Delay(|s| s.totals.loop_nanos),
+    },
+    MetricInfo {
+        name: "tidegate_accept_delay_seconds",
+        label: None,
+        help: "How long connections wait to be accepted while they are many, at the worker where it is longest",
+        read: Read::Delay(|s| s.totals.accept_nanos),
+    },
+    MetricInfo {
+        name: "tidegate_disk_wait_seconds",
+        label: None,
+        help: "How long the read has waited that has waited longest for its turn at a device",
+        read: Read::Delay(|s| s.totals.disk_nanos),
+    },
+    MetricInfo {
+        name: "tidegate_kernel_cpu_ratio",
+        label: None,
+        help: "Share of the time of the processors in use that the kernel takes, system calls and interrupts",
+        read: Read::Thousandths(|s| s.machine.kernel_cpu),
+    },
+    MetricInfo {
+        name: "tidegate_memory_used_ratio",
+        label: None,
+        help: "Share of the memory limit (the control group's, else the machine's) in use, page cache aside",
+        read: Read::Thousandths(|s| s.machine.memory),
+    },
+    MetricInfo {
+        name: "tidegate_requests_in_flight",
+        label: None,
+        help: "Requests under way that were not answered at once from memory",
+        read: Read::Gauge(|s| s.machine.requests),
     },
     MetricInfo {
         name: "tidegate_shed",
@@ -363,6 +410,7 @@ impl Collector for Metrics {
         let snapshot = Snapshot {
             totals: self.totals(),
             store: self.store(),
+            machine: self.machine(),
             log_dropped: self.log_dropped(),
             front: self.front(),
             started: self.started_seconds(),
@@ -378,6 +426,8 @@ impl MetricInfo {
         match &self.read {
             Read::Counter(read) => encode_counter(&mut out, read(snapshot)),
             Read::Gauge(read) => out.encode_gauge(&read(snapshot)),
+            Read::Thousandths(read) => out.encode_gauge(&(read(snapshot) as f64 / 1e3)),
+            Read::Delay(read) => out.encode_gauge(&(read(snapshot) as f64 / 1e9)),
             Read::Gauges(read) => read(snapshot).iter().try_for_each(|(value, count)| {
                 out.encode_family(&[(label, value.as_str())])?.encode_gauge(count)
             }),
@@ -400,7 +450,9 @@ impl MetricInfo {
         let suffix = match self.read {
             Read::Counter(_) | Read::Counters(_) | Read::Seconds(_) => "_total",
             Read::Info(_) => "_info",
-            Read::Gauge(_) | Read::Gauges(_) | Read::Durations(_) => "",
+            Read::Gauge(_) | Read::Gauges(_) | Read::Thousandths(_) | Read::Delay(_) | Read::Durations(_) => {
+                ""
+            }
         };
         format!("{}{suffix}", self.name)
     }
@@ -410,7 +462,7 @@ impl Read {
     const fn kind(&self) -> MetricType {
         match self {
             Self::Counter(_) | Self::Counters(_) | Self::Seconds(_) => MetricType::Counter,
-            Self::Gauge(_) | Self::Gauges(_) => MetricType::Gauge,
+            Self::Gauge(_) | Self::Gauges(_) | Self::Thousandths(_) | Self::Delay(_) => MetricType::Gauge,
             Self::Durations(_) => MetricType::Histogram,
             Self::Info(_) => MetricType::Info,
         }

@@ -30,6 +30,7 @@ pub use worker::{RequestResult, ShedStage, Totals, WorkerMetrics};
 pub struct Metrics {
     blocks: Mutex<Vec<Arc<worker::Block>>>,
     store: RwLock<Option<Box<dyn Fn() -> StoreReading + Send + Sync>>>,
+    machine: RwLock<Option<Box<dyn Fn() -> MachineReading + Send + Sync>>>,
     log_dropped: RwLock<Option<Box<dyn Fn() -> u64 + Send + Sync>>>,
     front: RwLock<Option<Box<dyn Fn() -> FrontReading + Send + Sync>>>,
     started: SystemTime,
@@ -87,6 +88,17 @@ pub struct FrontReading {
     pub dropped: u64,
 }
 
+/// What no worker counts alone, at the moment of a scrape.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineReading {
+    /// Requests under way.
+    pub requests: u64,
+    /// Share of the kernel in CPU time, in thousandths.
+    pub kernel_cpu: u64,
+    /// Share of the memory limit in use, in thousandths.
+    pub memory: u64,
+}
+
 /// One device's figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceReading {
@@ -115,6 +127,7 @@ impl Metrics {
         Arc::new(Self {
             blocks: Mutex::default(),
             store: RwLock::default(),
+            machine: RwLock::default(),
             log_dropped: RwLock::default(),
             front: RwLock::default(),
             started: SystemTime::now(),
@@ -132,6 +145,11 @@ impl Metrics {
     /// Names whom to ask for the store's figures. Called at each scrape, on the scraping thread.
     pub fn read_store_with(&self, read: impl Fn() -> StoreReading + Send + Sync + 'static) {
         *self.store.write() = Some(Box::new(read));
+    }
+
+    /// Names whom to ask for the machine's figures.
+    pub fn read_machine_with(&self, read: impl Fn() -> MachineReading + Send + Sync + 'static) {
+        *self.machine.write() = Some(Box::new(read));
     }
 
     /// Names whom to ask how many access log lines were dropped.
@@ -158,6 +176,10 @@ impl Metrics {
     #[must_use]
     pub fn store(&self) -> StoreReading {
         self.store.read().as_ref().map(|read| read()).unwrap_or_default()
+    }
+
+    fn machine(&self) -> MachineReading {
+        self.machine.read().as_ref().map(|read| read()).unwrap_or_default()
     }
 
     /// When counting began.

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use pump::Route;
 
@@ -102,12 +103,23 @@ pub(super) struct Block {
     body_bytes: [AtomicU64; ROUTES],
     shed: [AtomicU64; STAGES],
     shedding: AtomicU64,
+    load: Load,
     origin_requests: AtomicU64,
     user_copied: AtomicU64,
     pool_hits: AtomicU64,
     pool_misses: AtomicU64,
     opened: AtomicU64,
     closed: AtomicU64,
+}
+
+/// How pressed the worker is; of several the worst counts.
+#[derive(Debug, Default)]
+struct Load {
+    /// In thousandths.
+    level: AtomicU64,
+    loop_nanos: AtomicU64,
+    accept_nanos: AtomicU64,
+    disk_nanos: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -170,6 +182,19 @@ impl WorkerMetrics {
         add(&self.block.shedding, 1_u64.wrapping_neg());
     }
 
+    /// The level at which requests are refused now, and how long what is ready waits for the thread and for a device.
+    pub fn load(&self, level: f64, of_loop: Duration, of_disk: Duration) {
+        let load = &self.block.load;
+        load.level.store((level * 1000.0).ceil() as u64, Relaxed);
+        load.loop_nanos.store(nanos(of_loop), Relaxed);
+        load.disk_nanos.store(nanos(of_disk), Relaxed);
+    }
+
+    /// How long connections wait for `accept` now.
+    pub fn accept_delay(&self, delay: Duration) {
+        self.block.load.accept_nanos.store(nanos(delay), Relaxed);
+    }
+
     /// Buffers were asked for: `hits` times a pool had one, `misses` times it had to be allocated.
     #[inline]
     pub fn buffers(&self, hits: u64, misses: u64) {
@@ -196,6 +221,10 @@ impl WorkerMetrics {
     }
 }
 
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Adds without a locked instruction: this thread is the only writer.
 #[inline]
 fn add(counter: &AtomicU64, n: u64) {
@@ -219,6 +248,14 @@ pub struct Totals {
     pub shed: [u64; STAGES],
     /// Gates that are refusing connections now.
     pub shedding: u64,
+    /// The highest level at which a worker refuses requests now, in thousandths.
+    pub level: u64,
+    /// The longest delay at a worker now, in nanoseconds: of what is ready.
+    pub loop_nanos: u64,
+    /// The same of connections that wait for `accept`.
+    pub accept_nanos: u64,
+    /// The same of reads that wait for their turn at a device.
+    pub disk_nanos: u64,
     /// Requests sent to origins.
     pub origin_requests: u64,
     /// Body bytes received into user memory.
@@ -246,6 +283,12 @@ impl DurationTotals {
 }
 
 impl Totals {
+    /// Whether anything is refused to protect the rest.
+    #[must_use]
+    pub fn is_overloaded(&self) -> bool {
+        self.shedding > 0 || self.level > 0
+    }
+
     /// Requests that ended with `result`.
     #[must_use]
     pub fn requests(&self, result: RequestResult) -> u64 {
@@ -260,6 +303,11 @@ impl Totals {
         sum_into(&mut self.body_bytes, &block.body_bytes);
         sum_into(&mut self.shed, &block.shed);
         self.shedding += block.shedding.load(Relaxed);
+        let load = &block.load;
+        self.level = self.level.max(load.level.load(Relaxed));
+        self.loop_nanos = self.loop_nanos.max(load.loop_nanos.load(Relaxed));
+        self.accept_nanos = self.accept_nanos.max(load.accept_nanos.load(Relaxed));
+        self.disk_nanos = self.disk_nanos.max(load.disk_nanos.load(Relaxed));
         self.origin_requests += block.origin_requests.load(Relaxed);
         self.user_copied += block.user_copied.load(Relaxed);
         self.pool_hits += block.pool_hits.load(Relaxed);

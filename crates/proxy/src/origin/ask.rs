@@ -5,12 +5,15 @@
 //! comes before the request body is through ends the sending of it.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use pump::{Socket, Watch};
 use wire::{HeadScan, Version};
 
 use super::pool::Connection;
 use super::{Endpoint, OriginError};
+use crate::admission::level::Cost;
+use crate::admission::requests;
 use crate::body::Inbound;
 use crate::buffers::{NoRoom, Size, Window};
 use crate::connection::Client;
@@ -46,7 +49,7 @@ pub struct Answer {
 /// # Errors
 /// Why there is none.
 pub async fn ask(worker: &Rc<Worker>, watch: &Watch, mut ask: Ask<'_>) -> Result<Answer, OriginError> {
-    let connection = any_connection(worker, watch, ask.endpoints).await?;
+    let connection = any_connection(worker, watch, &ask).await?;
     let again = connection.reused && ask.replayable;
     let endpoint = Rc::clone(&connection.endpoint);
     match attempt(worker, watch, connection, &mut ask).await {
@@ -58,16 +61,20 @@ pub async fn ask(worker: &Rc<Worker>, watch: &Watch, mut ask: Ask<'_>) -> Result
     }
 }
 
-/// A connection to the first of `endpoints` that takes one.
+/// A connection to the first of the endpoints that takes one.
 async fn any_connection(
     worker: &Rc<Worker>,
     watch: &Watch,
-    endpoints: &[Rc<Endpoint>],
+    ask: &Ask<'_>,
 ) -> Result<Connection, OriginError> {
+    let asked_for = Instant::now();
+    let client = ask.client.map(|(client, _)| client);
+    let may_open = || requests::admit(worker, client, Cost::NewConnection, asked_for);
     let mut last = OriginError::NoOrigin;
-    for endpoint in endpoints {
-        match worker.origins.connection(endpoint, watch).await {
+    for endpoint in ask.endpoints {
+        match worker.origins.connection(endpoint, watch, may_open).await {
             Ok(connection) => return Ok(connection),
+            Err(shed @ OriginError::Shed(_)) => last = shed,
             Err(error) => {
                 tracing::warn!(origin = %endpoint, %error, "no connection");
                 last = error;

@@ -8,11 +8,14 @@
 pub mod ask;
 pub mod pool;
 pub mod resolve;
+mod slots;
 
 use std::fmt;
 use std::io;
 
 use wire::Refusal;
+
+use crate::admission::requests::Shed;
 
 /// A place to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +35,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Why no usable response came from an origin. The words are RFC 9209's error types.
+/// Why no usable response came from an origin. The words are RFC 9209's error types, or ours.
 #[derive(Debug)]
 pub enum OriginError {
     /// The name has no address.
@@ -61,6 +64,8 @@ pub enum OriginError {
     ClientBody(&'static str),
     /// The site has no origin that could be asked.
     NoOrigin,
+    /// It was not asked, to protect the others.
+    Shed(Shed),
 }
 
 impl OriginError {
@@ -78,6 +83,8 @@ impl OriginError {
             Self::NoMemory => "proxy_internal_error",
             Self::ClientBody(_) => "http_request_error",
             Self::NoOrigin => "destination_unavailable",
+            // What waits for the same answer is told why there is none.
+            Self::Shed(shed) => shed.word(),
         }
     }
 
@@ -88,7 +95,7 @@ impl OriginError {
             Self::ConnectTimeout | Self::Silent => 504,
             Self::ClientBody("client-body-timeout") => 408,
             Self::ClientBody(_) => 400,
-            Self::NoOrigin | Self::NoMemory => 503,
+            Self::NoOrigin | Self::NoMemory | Self::Shed(_) => 503,
             _ => 502,
         }
     }

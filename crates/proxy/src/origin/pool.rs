@@ -1,7 +1,8 @@
-//! Connections to origins that one thread keeps for reuse.
+//! Connections to origins: those that one thread has in use, and those that it keeps for reuse.
 //!
 //! What must hold: a connection in the pool has nothing to say; one on which bytes or an end have come meanwhile is
-//! dropped when it is met. The newest is used first, so that the others can grow old and go. Bounded for each origin.
+//! dropped when it is met. The newest is used first, so that the others can grow old and go. Bounded for each origin, those
+//! in use by [`Slots`], so that an origin which does not answer costs what it may have and no more.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,7 +17,9 @@ use hashbrown::HashMap;
 use pump::{Socket, Watch};
 
 use super::resolve::Resolver;
+use super::slots::{Slot, Slots};
 use super::{Endpoint, OriginError};
+use crate::admission::requests::Shed;
 use crate::settings::Settings;
 
 /// A connection to an origin.
@@ -29,6 +32,8 @@ pub struct Connection {
     pub address: SocketAddr,
     /// Whether an earlier request was answered on it.
     pub reused: bool,
+    /// Comes back when the connection ends or is given back.
+    slot: Slot,
 }
 
 struct Idle {
@@ -37,16 +42,25 @@ struct Idle {
     since: Instant,
 }
 
+/// What there is of one origin.
+#[derive(Default)]
+struct Kept {
+    idle: VecDeque<Idle>,
+    slots: Rc<Slots>,
+}
+
 /// The pool of one thread.
 pub struct Pool {
-    idle: RefCell<HashMap<Rc<Endpoint>, VecDeque<Idle>>>,
+    kept: RefCell<HashMap<Rc<Endpoint>, Kept>>,
     resolver: Resolver,
     bounds: Cell<Bounds>,
 }
 
-/// How much a pool keeps, and how long it tries.
+/// How much a pool gives and keeps, and how long it tries.
 #[derive(Clone, Copy)]
 struct Bounds {
+    in_use: usize,
+    wait: Duration,
     keep: usize,
     keep_for: Duration,
     connect: Duration,
@@ -55,6 +69,8 @@ struct Bounds {
 impl Bounds {
     fn of(settings: &Settings) -> Self {
         Self {
+            in_use: settings.limits.origin_connections,
+            wait: settings.timeouts.origin_wait,
             keep: settings.limits.connections_per_origin,
             keep_for: settings.timeouts.origin_keep_alive,
             connect: settings.timeouts.origin_connect,
@@ -67,7 +83,7 @@ impl Pool {
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         let bounds = Cell::new(Bounds::of(settings));
-        Self { idle: RefCell::default(), resolver: Resolver::default(), bounds }
+        Self { kept: RefCell::default(), resolver: Resolver::default(), bounds }
     }
 
     /// Goes by these settings from now on.
@@ -75,21 +91,24 @@ impl Pool {
         self.bounds.set(Bounds::of(settings));
     }
 
-    /// A connection to `endpoint`: an idle one, or else a new one.
+    /// A connection to `endpoint`: an idle one, or else a new one, if `may_open` allows it.
     ///
     /// # Errors
-    /// Why none could be made.
+    /// Why there is none.
     pub async fn connection(
         &self,
         endpoint: &Rc<Endpoint>,
         watch: &Watch,
+        may_open: impl FnOnce() -> Result<(), Shed>,
     ) -> Result<Connection, OriginError> {
+        let slot = self.slot(endpoint, watch).await?;
         while let Some(Idle { socket, address, .. }) = self.newest_idle(endpoint) {
             if is_quiet(&socket).await {
-                return Ok(Connection { socket, endpoint: Rc::clone(endpoint), address, reused: true });
+                return Ok(Connection { socket, endpoint: Rc::clone(endpoint), address, reused: true, slot });
             }
         }
-        self.new_connection(endpoint, watch).await
+        may_open().map_err(OriginError::Shed)?;
+        self.open(endpoint, watch, slot).await
     }
 
     /// A connection to `endpoint` that nobody used before.
@@ -101,42 +120,61 @@ impl Pool {
         endpoint: &Rc<Endpoint>,
         watch: &Watch,
     ) -> Result<Connection, OriginError> {
-        let attempt = watch.within(self.bounds.get().connect, self.open(endpoint));
-        let (socket, address) = attempt.await.map_err(|_elapsed| OriginError::ConnectTimeout)??;
-        Ok(Connection { socket, endpoint: Rc::clone(endpoint), address, reused: false })
+        let slot = self.slot(endpoint, watch).await?;
+        self.open(endpoint, watch, slot).await
     }
 
     /// Takes back a connection whose last response has ended where its framing said.
     pub fn give_back(&self, connection: Connection, now: Instant) {
-        let mut idle = self.idle.borrow_mut();
-        let kept = idle.entry(connection.endpoint).or_default();
         let Bounds { keep, .. } = self.bounds.get();
-        while kept.len() >= keep.max(1) {
-            kept.pop_front();
+        let Connection { socket, endpoint, address, slot, .. } = connection;
+        let mut kept = self.kept.borrow_mut();
+        let idle = &mut kept.entry(endpoint).or_default().idle;
+        while idle.len() >= keep.max(1) {
+            idle.pop_front();
         }
         if keep > 0 {
-            kept.push_back(Idle { socket: connection.socket, address: connection.address, since: now });
+            idle.push_back(Idle { socket, address, since: now });
         }
+        // Whoever waits for the slot finds the connection.
+        drop(slot);
     }
 
-    /// Drops the connections that have been idle for too long.
+    /// Drops the connections that have been idle for too long, and origins that nobody speaks to.
     pub fn sweep(&self, now: Instant) {
         let Bounds { keep_for, .. } = self.bounds.get();
-        self.idle.borrow_mut().retain(|_, kept| {
-            while kept.front().is_some_and(|idle| now.duration_since(idle.since) >= keep_for) {
-                kept.pop_front();
+        self.kept.borrow_mut().retain(|_, Kept { idle, slots }| {
+            while idle.front().is_some_and(|idle| now.duration_since(idle.since) >= keep_for) {
+                idle.pop_front();
             }
-            !kept.is_empty()
+            !idle.is_empty() || !slots.is_idle()
         });
         self.resolver.sweep(now);
     }
 
+    async fn slot(&self, endpoint: &Rc<Endpoint>, watch: &Watch) -> Result<Slot, OriginError> {
+        let Bounds { in_use, wait, .. } = self.bounds.get();
+        let slots = Rc::clone(&self.kept.borrow_mut().entry(Rc::clone(endpoint)).or_default().slots);
+        slots.take(in_use, watch, wait).await.map_err(OriginError::Shed)
+    }
+
     fn newest_idle(&self, endpoint: &Rc<Endpoint>) -> Option<Idle> {
-        self.idle.borrow_mut().get_mut(endpoint)?.pop_back()
+        self.kept.borrow_mut().get_mut(endpoint)?.idle.pop_back()
+    }
+
+    async fn open(
+        &self,
+        endpoint: &Rc<Endpoint>,
+        watch: &Watch,
+        slot: Slot,
+    ) -> Result<Connection, OriginError> {
+        let attempt = watch.within(self.bounds.get().connect, self.reach(endpoint));
+        let (socket, address) = attempt.await.map_err(|_elapsed| OriginError::ConnectTimeout)??;
+        Ok(Connection { socket, endpoint: Rc::clone(endpoint), address, reused: false, slot })
     }
 
     /// Tries the addresses in the order that the resolver prefers.
-    async fn open(&self, endpoint: &Endpoint) -> Result<(Socket, SocketAddr), OriginError> {
+    async fn reach(&self, endpoint: &Endpoint) -> Result<(Socket, SocketAddr), OriginError> {
         let mut last = None;
         for address in self.resolver.addresses(endpoint).await? {
             match connect(address).await {

@@ -205,6 +205,8 @@ pub struct Timeouts {
     pub client_send: Duration,
     /// Idle time of a client connection between requests.
     pub keep_alive: Duration,
+    /// How long a request waits for one of the connections that its origin may have.
+    pub origin_wait: Duration,
     /// TCP connection to an origin.
     pub origin_connect: Duration,
     /// From the end of the request to the end of the response head.
@@ -230,8 +232,12 @@ pub struct Limits {
     pub target_bytes: usize,
     /// Connections that may wait for `accept` on one listening socket.
     pub backlog: u32,
+    /// Client connections open at a time, all workers together.
+    pub connections: u64,
     /// Idle connections kept for one origin, per worker.
     pub connections_per_origin: usize,
+    /// Connections to one origin in use at a time, per worker.
+    pub origin_connections: usize,
     /// Bytes of the largest response body that is stored.
     pub object_bytes: u64,
     /// Bytes a second that a client has to move in a body, averaged beyond its idle time; `None` is any.
@@ -293,8 +299,12 @@ pub struct Overload {
     pub shedding: Shedding,
     /// Where an XDP program drops new connections.
     pub xdp: XdpUse,
-    /// Share of CPU time spent in the kernel, 0 to 1.
+    /// How long what is ready may wait for its worker.
+    pub loop_delay: Duration,
+    /// Share of CPU time spent in the kernel, 0 to 1; 1 is off.
     pub kernel_cpu: f64,
+    /// Share of the memory limit in use, 0 to 1; 1 is off.
+    pub memory: f64,
 }
 
 /// On which interfaces an XDP program drops new connections, once that is needed.

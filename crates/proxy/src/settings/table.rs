@@ -232,6 +232,7 @@ pub static SETTINGS: &[Setting] = &[
     timeout!(client_body, secs(30), "Idle time inside a request body; limits.client_rate bounds it as a whole"),
     timeout!(client_send, secs(60), "Idle time while a client does not take what is sent to it; limits.client_rate bounds it as a whole"),
     timeout!(keep_alive, secs(60), "Idle time of a client connection between requests"),
+    timeout!(origin_wait, secs(1), "How long a request waits for a connection while its origin has all of limits.origin_connections, then 503"),
     timeout!(origin_connect, secs(5), "For a TCP connection to an origin, then 504"),
     timeout!(origin_first_byte, secs(60), "From the end of a request to the end of the origin's response head, then 504"),
     timeout!(origin_body, secs(60), "Idle time inside a response body, and while an origin does not take a request body"),
@@ -243,6 +244,8 @@ pub static SETTINGS: &[Setting] = &[
     count!("limits.target_bytes", limits.target_bytes, 256..=MIB, CountDefault::Fixed(16 * KIB), "Bytes of a request target; longer ones get 414"),
     count!("limits.backlog", limits.backlog, 1..=65_535, CountDefault::Fixed(4096), "Connections that may wait for a worker on one listening socket (the kernel's somaxconn bounds it too)")
         .at_start(),
+    count!("limits.connections", limits.connections, 1..=100_000_000, CountDefault::Fixed(1_000_000), "Client connections open at a time, all workers together, and never more than nine tenths of the descriptors; towards the end those of clients that hold the most are closed at once"),
+    count!("limits.origin_connections", limits.origin_connections, 1..=65_535, CountDefault::Fixed(1024), "Connections to one origin that each worker has in use at a time; as many requests may wait for one"),
     count!("limits.connections_per_origin", limits.connections_per_origin, 0..=65_535, CountDefault::Fixed(256), "Idle connections kept for one origin by each worker"),
     setting(
         "limits.object_bytes",
@@ -311,9 +314,19 @@ pub static SETTINGS: &[Setting] = &[
     )
     .at_start(),
     setting(
+        "overload.loop_delay",
+        "How long what is ready may wait for its worker; where it lasts, the dearest requests are refused until it is no longer",
+        Field::Span { at: |s| &mut s.overload.loop_delay, bounds: PATIENCE, default: ms(10) },
+    ),
+    setting(
         "overload.kernel_cpu",
-        "Share of CPU time in the kernel above which the machine counts as overloaded; read, and not yet acted upon",
-        Field::Share { at: |s| &mut s.overload.kernel_cpu, default: 0.75 },
+        "Share of CPU time in the kernel above which new connections and the dearest requests are refused; 1 is off",
+        Field::Share { at: |s| &mut s.overload.kernel_cpu, default: 1.0 },
+    ),
+    setting(
+        "overload.memory",
+        "Share of the memory limit (the control group's, else the machine's), page cache aside, above which the same happens; 1 is off",
+        Field::Share { at: |s| &mut s.overload.memory, default: 0.95 },
     ),
 ];
 
