@@ -1,7 +1,9 @@
 //! The scripted client: raw bytes when framing is the question, short forms when it is not.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::{Deref, DerefMut};
+
+use socket2::{Domain, Socket, Type};
 
 use crate::PATIENCE;
 use crate::message::{Framing, Head, Response};
@@ -31,6 +33,18 @@ impl Client {
     /// What the socket says.
     pub fn try_connect(address: SocketAddr) -> std::io::Result<Client> {
         TcpStream::connect_timeout(&address, PATIENCE).map(|stream| Client { wire: Wire::new(stream) })
+    }
+
+    /// Connects from this address of this machine (any in 127.0.0.0/8), as another client would.
+    ///
+    /// # Panics
+    /// When nobody accepts.
+    #[track_caller]
+    pub fn connect_from(source: IpAddr, address: SocketAddr) -> Client {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("socket");
+        socket.bind(&SocketAddr::new(source, 0).into()).expect("bind");
+        socket.connect_timeout(&address.into(), PATIENCE).expect("connect");
+        Client { wire: Wire::new(socket.into()) }
     }
 
     /// Asks and reads the whole answer. A target with `http://` is sent in absolute form, as to a forward proxy.
@@ -174,7 +188,7 @@ impl Ask {
 
     /// With this `Host`, unless the target or a field names one.
     #[must_use]
-    pub(crate) fn host(self, authority: &str) -> Ask {
+    pub fn host(self, authority: &str) -> Ask {
         let named = self.target.starts_with("http://") || self.names_host();
         if named { self } else { self.field("Host", authority) }
     }
