@@ -2,11 +2,12 @@
 
 use std::net::IpAddr;
 
-use testkit::{Client, Origin, Reply, Tidegate, eventually};
+use testkit::{Ask, Client, Origin, Reply, Tidegate, eventually};
 
 /// Whether a connection is served, or was closed at once.
 fn is_served(client: &mut Client) -> bool {
-    let response = client.try_response(&testkit::Ask::get("/"));
+    let ask = Ask::get("/");
+    let response = client.try_send(ask.bytes()).and_then(|()| client.try_response(&ask));
     response.is_ok_and(|response| response.status() == 200)
 }
 
@@ -36,7 +37,7 @@ fn a_burst_of_connections_loses_none() {
     tidegate.get("/").expect(200);
     let mut burst: Vec<Client> = (0..600).map(|_| tidegate.client()).collect();
     for client in &mut burst {
-        client.send(testkit::Ask::get("/").bytes());
+        client.send(Ask::get("/").bytes());
     }
     for client in &mut burst {
         client.response().expect(200).cache("hit");

@@ -16,8 +16,8 @@ use testkit::{Tidegate, eventually};
 /// Settings under which the machine's own sign is off; [`overload`] turns it on.
 const CALM: &str = "[overload]\nmemory = 1.0\n";
 
-/// Makes `tidegate` overloaded, as far as it can be: from now on only hits from memory are served. New connections are
-/// dropped with it, so take those that you need before.
+/// Makes `tidegate`, which has one worker, overloaded as far as it can be: from now on only hits from memory are served. New
+/// connections are dropped with it, so take those that you need before.
 #[track_caller]
 fn overload(tidegate: &Tidegate) {
     set(tidegate, "[overload]\nmemory = 0.001\n");

@@ -123,6 +123,12 @@ impl Cache {
         self.store.contains(hash)
     }
 
+    /// Whether a device would have to be read for what is under `hash`.
+    #[must_use]
+    pub fn is_on_a_device(&self, hash: KeyHash) -> bool {
+        self.store.lookup(hash).is_some_and(|found| matches!(found.at, At::Device(_)))
+    }
+
     /// The record at `place` or its body is damaged: it leaves the cache.
     pub fn bad(&self, disk: &Disk, hash: KeyHash, place: &Place) {
         let mut out = Outbox::new();

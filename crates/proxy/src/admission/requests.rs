@@ -153,7 +153,7 @@ pub fn admit_lookup(worker: &Worker, client: &Client, request: &Request<'_>) -> 
     }
     let is_on_a_device = match lookup::find_in_memory(worker, request) {
         Some(object) => matches!(object.content, Content::Response(_, Body::Device(_))),
-        None => worker.shared.cache.may_have(request.hash),
+        None => worker.shared.cache.is_on_a_device(request.hash),
     };
     if is_on_a_device { admit(worker, Some(client), Cost::DiskHit, request.started) } else { Ok(()) }
 }
