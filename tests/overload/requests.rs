@@ -75,10 +75,14 @@ fn what_may_be_stale_is_served_stale_and_nobody_asks_behind() {
 fn hits_on_devices_are_refused_last() {
     let origin = Origin::always(Reply::fresh(vec![b'x'; 100_000]));
     // Without a memory tier each hit is one on a device.
-    let tidegate = Tidegate::reverse(&origin).memory("0B").workers(1).toml(CALM).start();
+    let toml = format!("{CALM}[store]\ncheckpoint = \"100ms\"\n");
+    let tidegate = Tidegate::reverse(&origin).memory("0B").workers(1).toml(&toml).start();
     tidegate.warm("/hit");
     let mut client = tidegate.client();
     overload(&tidegate);
+    testkit::eventually("what was in the log's buffer is on the device", || {
+        (client.get("/hit").status() == 503).then_some(())
+    });
     refused(client.get("/hit"), "shed-disk-hit");
     calm(&tidegate);
     client.get("/hit").expect(200).cache("hit");

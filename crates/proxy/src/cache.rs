@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use semantics::{Policy, UnixSeconds};
-use store::{Damaged, ExtentRef, KeyHash, Outbox, Place, Record, Store, Table};
+use store::{At, Damaged, ExtentRef, KeyHash, Outbox, Place, Record, Store, Table};
 
 use crate::disk::{Disk, ReadFailed};
 use crate::memory::MemoryTier;

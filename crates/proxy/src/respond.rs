@@ -206,7 +206,7 @@ impl Made {
     #[must_use]
     pub fn no_memory() -> Self {
         let sentence = "There is no memory for so long a request head now.";
-        Self { status: 503, error_type: "proxy_internal_error", word: "head-memory", sentence }
+        Self::error(503, "proxy_internal_error", "head-memory", sentence)
     }
 
     /// Head and body.
