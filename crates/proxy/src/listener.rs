@@ -49,7 +49,7 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
     let mut gate = Gate::new(front.and_then(|front| front.seat(listen.address)));
     let near_limit = sys::limits::NearLimit::of_process();
     let mut unread = Unread::default();
-    let descriptors = most_of_the_descriptors();
+    let descriptors = sys::limits::descriptors().soft.unwrap_or(u64::MAX);
     loop {
         unread.bound(listener.get_ref(), worker.timers.len(), worker.shared.settings.timeouts.client_send);
         let Ok(mut guard) = readable(listener, &gate).await else { return };
@@ -113,11 +113,6 @@ async fn readable<'l>(
 fn connection_limit(worker: &Worker, descriptors: u64) -> u64 {
     let Settings { limits, overload, .. } = &worker.shared.settings;
     if overload.shedding == Shedding::On { limits.connections.min(descriptors) } else { u64::MAX }
-}
-
-/// A tenth of the descriptors is for origins, devices and files.
-fn most_of_the_descriptors() -> u64 {
-    sys::limits::descriptors().soft.map_or(u64::MAX, |most| most - most / 10)
 }
 
 /// Serves the connection, or closes it at once when its client has enough of those that there may be.
