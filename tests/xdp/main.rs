@@ -94,11 +94,12 @@ fn under_a_flood_a_seldom_source_gets_through_and_established_connections_feel_n
         (tidegate.metrics().sum("tidegate_xdp_dropped_total") > 100.0).then_some(())
     });
 
-    // A SYN that is dropped is sent again after a second: what takes that long was dropped.
+    // A SYN that is dropped is sent again after a second: what takes that long was dropped. Once in a window is less than
+    // any level, even of a server that gets little of a busy processor.
     let got_through = network.at_far_end(move || {
-        (0..40)
+        (0..30)
             .filter(|_| {
-                std::thread::sleep(Duration::from_millis(10));
+                std::thread::sleep(Duration::from_millis(70));
                 Network::connect(seldom, to, Duration::from_millis(900)).is_ok()
             })
             .count()
@@ -119,7 +120,8 @@ fn under_a_flood_a_seldom_source_gets_through_and_established_connections_feel_n
     let (by_xdp, syn) =
         (metrics.sum("tidegate_xdp_dropped_total"), metrics.get("tidegate_shed_total{stage=\"syn\"}"));
     assert!(by_xdp > 0.0 && syn >= by_xdp, "{by_xdp} of {syn}");
-    assert!(got_through >= 32, "{got_through} of 40 got through, {by_xdp} of {syn} dropped in front");
+    println!("{got_through} of 30 got through");
+    assert!(got_through >= 24, "{got_through} of 30 got through, {by_xdp} of {syn} dropped in front");
     eventually("it is over", || (tidegate.metrics().sum("tidegate_overloaded") == 0.0).then_some(()));
     let after = network.at_far_end(move || Network::connect(seldom, to, Duration::from_millis(900)).is_ok());
     assert!(after.join().unwrap());

@@ -4,6 +4,7 @@
 //! wanted for.
 #![allow(unsafe_code)] // a list in C, that no safe wrapper at hand reads
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -34,37 +35,35 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     for entry in list.entries() {
         // An address may have a label of its own, "eth0:web".
         let name = entry.name.split(':').next().unwrap_or_default();
-        let known = found.iter().position(|interface| interface.name == name);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                // One that has just gone is none.
-                let Ok(index) = index(name) else { continue };
-                found.push(Interface {
-                    name: name.to_owned(),
-                    index,
-                    up: entry.flags & libc::IFF_UP as u32 != 0,
-                    loopback: entry.flags & libc::IFF_LOOPBACK as u32 != 0,
-                    addresses: Vec::new(),
-                });
-                found.len() - 1
-            }
-        };
-        found[at].addresses.extend(entry.address);
+        if !found.iter().any(|known| known.name == name) {
+            found.extend(Interface::named(name, entry.flags));
+        }
+        if let Some(interface) = found.iter_mut().find(|known| known.name == name) {
+            interface.addresses.extend(entry.address);
+        }
     }
     Ok(found)
 }
 
-fn index(name: &str) -> io::Result<u32> {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
-    Ok(rustix::net::netdevice::name_to_index(socket, name)?)
+impl Interface {
+    /// Without its addresses; none where it has just gone.
+    fn named(name: &str, flags: u32) -> Option<Self> {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).ok()?;
+        Some(Self {
+            name: name.to_owned(),
+            index: rustix::net::netdevice::name_to_index(socket, name).ok()?,
+            up: flags & libc::IFF_UP as u32 != 0,
+            loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
+            addresses: Vec::new(),
+        })
+    }
 }
 
 /// What `getifaddrs` gave, until it is given back.
 struct List(*mut libc::ifaddrs);
 
 struct Entry<'a> {
-    name: std::borrow::Cow<'a, str>,
+    name: Cow<'a, str>,
     flags: u32,
     address: Option<IpAddr>,
 }

@@ -4,11 +4,11 @@
 //! A share alone is fair to nobody: it takes from whoever asks once as much as from whoever asks a thousand times. A level
 //! takes from those above it only (max-min fairness, by approximate fair dropping: Pan et al. 2003), but which level drops
 //! a wanted share depends on the crowd: it is a thousand a window for one flooder, and below one for a thousand clients
-//! that come once. So the level is the share that enters times a *scale*, which is estimated at first (the crowd that the
-//! average request comes in: exact if all sources are alike) and then corrected by what really entered.
+//! that come once. So the level is the share that enters times a *scale*: the crowd that the average request comes in, which is
+//! exact if all sources are alike and known at once, times a correction by what really entered, which is learned slowly.
 //!
 //! What must hold: a change of the share takes effect at once, with or without a scale; a wrong scale costs fairness for
-//! some milliseconds, never control: the share is closed-loop, by the delay of those who enter.
+//! some windows, never control: the share is closed-loop, by the delay of those who enter.
 
 use std::time::{Duration, Instant};
 
@@ -17,35 +17,64 @@ use sys::xdp::{Rule, Tally};
 /// Requests that an estimate is made from, and of those that entered, or were meant to, that a correction is made from: fewer
 /// say little.
 const ENOUGH: f64 = 100.0;
+/// A correction is made this seldom: it takes a window until the program has seen what the last one did, and a flood that
+/// comes in bursts enters with the beginning of each.
+const SETTLED: Duration = Duration::from_millis(67);
+/// A larger share says that the server stands still, not how large the crowd is: nothing is learned from it.
+const SHARE_TRUSTED: f64 = 0.98;
 /// The most that one correction changes.
 const STEP_MAX: f64 = 4.0;
 /// Where all sources ask once, the level is the share: less is never needed.
 const SCALE_MIN: f64 = 1.0;
+/// The crowd of the average request is at least the scale, but for chance and for sources that change their pace.
+const CORRECTION_MAX: f64 = 4.0;
 /// More than any source can ask within a window.
 const SCALE_MAX: f64 = (1_u64 << 25) as f64;
 /// A crowd that was seen less long ago is taken for the same.
 const SAME_CROWD: Duration = Duration::from_secs(2);
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FairLevel {
-    scale: Option<f64>,
-    /// When the scale was estimated or corrected.
-    estimated: Option<Instant>,
+    /// How often the source of the average request had asked: the scale, if all sources are alike.
+    crowd: Option<f64>,
+    /// What the scale is of that: less, where many that ask seldom are among few that ask often.
+    correction: f64,
+    corrected: Option<Instant>,
     /// In force since the last decision.
     share: f64,
     /// At the last decision.
     tally: Tally,
+    /// Since the crowd was estimated.
+    came: Came,
     /// Since the last correction.
-    sums: Sums,
+    entered: Entered,
 }
 
 #[derive(Debug, Default)]
-struct Sums {
+struct Came {
     seen: f64,
     crowd: f64,
+}
+
+#[derive(Debug, Default)]
+struct Entered {
     entered: f64,
-    meant_to_enter: f64,
+    meant_to: f64,
+}
+
+impl Default for FairLevel {
+    fn default() -> Self {
+        Self {
+            crowd: None,
+            correction: 1.0,
+            corrected: None,
+            share: 0.0,
+            tally: Tally::default(),
+            came: Came::default(),
+            entered: Entered::default(),
+        }
+    }
 }
 
 impl FairLevel {
@@ -53,48 +82,52 @@ impl FairLevel {
     pub(super) fn decide(&mut self, share: f64, tally: Tally, now: Instant) -> Rule {
         let share = if share > 0.0 { share } else { 0.0 }; // what is not a number drops nothing
         if self.share > 0.0 {
-            self.sums.add(1.0 - self.share, self.tally, tally);
+            self.learn(tally, now);
         } else {
             self.begin(now);
         }
         (self.share, self.tally) = (share, tally);
-        if share == 0.0 {
-            return Rule::Open;
+        match self.crowd {
+            _ if share == 0.0 => Rule::Open,
+            None => Rule::Share(1.0 - share),
+            Some(crowd) => Rule::Level((1.0 - share) * (crowd * self.correction).clamp(SCALE_MIN, SCALE_MAX)),
         }
-        let Sums { seen, entered, meant_to_enter, .. } = self.sums;
-        if self.scale.map_or(seen, |_| entered.max(meant_to_enter)) >= ENOUGH {
-            self.scale = Some(self.corrected());
-            self.estimated = Some(now);
-            self.sums = Sums::default();
-        }
-        self.scale.map_or(Rule::Share(1.0 - share), |scale| Rule::Level((1.0 - share) * scale))
     }
 
     /// What came while everything entered says nothing; nor does what came in an earlier flood.
     fn begin(&mut self, now: Instant) {
-        self.sums = Sums::default();
-        if self.estimated.is_none_or(|estimated| now.saturating_duration_since(estimated) > SAME_CROWD) {
-            self.scale = None;
+        let is_old = |at: Instant| now.saturating_duration_since(at) > SAME_CROWD;
+        if self.corrected.is_none_or(is_old) {
+            *self = Self { corrected: Some(now), ..Self::default() };
         }
+        (self.came, self.entered) = (Came::default(), Entered::default());
     }
 
-    fn corrected(&self) -> f64 {
-        let Sums { seen, crowd, entered, meant_to_enter } = self.sums;
-        let scale = match self.scale {
-            None => crowd / seen,
-            Some(scale) => scale * (meant_to_enter / entered.max(1.0)).clamp(1.0 / STEP_MAX, STEP_MAX),
-        };
-        scale.clamp(SCALE_MIN, SCALE_MAX)
+    fn learn(&mut self, tally: Tally, now: Instant) {
+        let since = |now: u64, before: u64| now.wrapping_sub(before) as f64;
+        let seen = since(tally.seen, self.tally.seen);
+        self.came.seen += seen;
+        self.came.crowd += since(tally.crowd, self.tally.crowd);
+        if self.crowd.is_some() && self.share <= SHARE_TRUSTED {
+            self.entered.entered += seen - since(tally.dropped, self.tally.dropped);
+            self.entered.meant_to += seen * (1.0 - self.share);
+        }
+        if self.came.seen >= ENOUGH {
+            self.crowd = Some(self.came.crowd / self.came.seen);
+            self.came = Came::default();
+        }
+        self.correct(now);
     }
-}
 
-impl Sums {
-    fn add(&mut self, entering: f64, before: Tally, now: Tally) {
-        let seen = now.seen.wrapping_sub(before.seen) as f64;
-        self.seen += seen;
-        self.crowd += now.crowd.wrapping_sub(before.crowd) as f64;
-        self.entered += seen - now.dropped.wrapping_sub(before.dropped) as f64;
-        self.meant_to_enter += seen * entering;
+    fn correct(&mut self, now: Instant) {
+        let Entered { entered, meant_to } = self.entered;
+        let is_settled = |at: Instant| now.saturating_duration_since(at) >= SETTLED;
+        if entered.max(meant_to) >= ENOUGH && self.corrected.is_none_or(is_settled) {
+            let step = (meant_to / entered.max(1.0)).clamp(1.0 / STEP_MAX, STEP_MAX);
+            self.correction = (self.correction * step).clamp(1.0 / SCALE_MAX, CORRECTION_MAX);
+            self.corrected = Some(now);
+            self.entered = Entered::default();
+        }
     }
 }
 
@@ -156,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn any_crowd_is_cut_to_the_share_within_a_fifth_of_a_second() {
+    fn any_crowd_is_cut_to_the_share_within_two_seconds() {
         let crowds: [&[(f64, f64)]; 6] = [
             &[(1.0, 80_000.0)],
             &[(6.0, 13_000.0)],
@@ -168,7 +201,7 @@ mod tests {
         for sources in crowds {
             for share in [0.02, 0.3, 0.6, 0.97] {
                 let mut crowd = Crowd::new(sources);
-                let last = (0..100).map(|_| crowd.period(share)).last().unwrap_or_default();
+                let last = (0..1000).map(|_| crowd.period(share)).last().unwrap_or_default();
                 let entered = crowd.entered_of_all(&last);
                 assert!((entered / (1.0 - share) - 1.0).abs() < 0.05, "{sources:?} {share}: {entered}");
             }
@@ -179,13 +212,13 @@ mod tests {
     fn one_source_with_nine_tenths_takes_nothing_from_another() {
         let mut crowd = Crowd::new(&[(1.0, 72_000.0), (1.0, 8_000.0)]);
         let mut last = Vec::new();
-        for _ in 0..50 {
+        for _ in 0..250 {
             last = crowd.period(0.6);
         }
         // 32 000 enter, so the fair share is 16 000: more than the small one asks for.
         assert!(last[1] > 0.999 && last[0] < 0.35, "{last:?}");
         // A share of 0.95 leaves 2 000 for each of them.
-        for _ in 0..50 {
+        for _ in 0..250 {
             last = crowd.period(0.95);
         }
         let (large, small) = (last[0] * 72_000.0, last[1] * 8_000.0);
@@ -214,6 +247,20 @@ mod tests {
         crowd.now += SAME_CROWD * 2;
         crowd.period(0.25);
         assert_eq!(crowd.rule, Rule::Share(0.75));
+    }
+
+    #[test]
+    fn a_server_that_stands_still_teaches_nothing() {
+        let mut crowd = Crowd::new(&[(1.0, 72_000.0), (1.0, 8_000.0)]);
+        for _ in 0..250 {
+            crowd.period(0.6);
+        }
+        crowd.period(0.998);
+        let learned = crowd.level.correction;
+        for _ in 0..100 {
+            crowd.period(0.998);
+        }
+        assert_eq!(crowd.level.correction, learned);
     }
 
     #[test]

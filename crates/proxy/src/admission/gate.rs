@@ -10,9 +10,13 @@ use std::time::{Duration, Instant};
 use sys::syn_filter::{self, DropShare, Thinned};
 use sys::tcp;
 
-use super::queue_delay::{PERIOD, QueueDelay, Reading};
+use super::queue_delay::{PERIOD, QueueDelay, Reading, SHARE_MAX};
 use super::xdp::{self, Seat};
 use crate::settings::Shedding;
+
+/// When the gate in front drops all that it may for so long, and the queue is still too long, then what it does not read
+/// (fragments, headers that are too many) fills it, and the filter drops it all again.
+const BYPASSED: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub struct Gate {
@@ -23,6 +27,8 @@ pub struct Gate {
     /// Where there is a gate in front.
     seat: Option<Seat>,
     is_shedding: bool,
+    /// Since when all is wanted dropped that may be.
+    pinned: Option<Instant>,
     filter: Filter,
     /// The filter is off, but connections that were born before and wait for `accept` have inherited it.
     heirs_wait: bool,
@@ -42,6 +48,7 @@ impl Gate {
             accepted: 0,
             seat,
             is_shedding: false,
+            pinned: None,
             filter: Filter::OFF,
             heirs_wait: false,
             drops: 0,
@@ -96,14 +103,17 @@ impl Gate {
     }
 
     /// What is left for the filter, when this share is wanted.
-    fn behind_the_gate_in_front(&self, wanted: f64, now: Instant) -> Filter {
+    fn behind_the_gate_in_front(&mut self, wanted: f64, now: Instant) -> Filter {
         let in_front = match &self.seat {
             Some(seat) if self.is_shedding || wanted > 0.0 => seat.want(wanted, now),
             _ => 0.0,
         };
+        self.pinned = (wanted >= SHARE_MAX).then(|| self.pinned.unwrap_or(now));
+        let is_bypassed = self.pinned.is_some_and(|since| now.duration_since(since) > BYPASSED);
+        let rest = if is_bypassed { wanted } else { xdp::rest(wanted, in_front) };
         // Some get through any filter: else nothing would tell that the overload has ended.
         let share = |share| DropShare::nearest(share).min(DropShare::MOST);
-        Filter { share: share(wanted), of_thinned: share(xdp::rest(wanted, in_front)) }
+        Filter { share: share(wanted), of_thinned: share(rest) }
     }
 
     fn apply(&mut self, listener: &TcpListener, filter: Filter) {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sys::interfaces::interfaces;
-use sys::xdp::{SynGate, Tally};
+use sys::xdp::{Refused, SynGate, Tally};
 
 use super::fair_level::FairLevel;
 use super::queue_delay::PERIOD;
@@ -82,11 +82,7 @@ impl FrontGate {
         if places.is_empty() && refused.is_empty() {
             return (None, Report::Nowhere);
         }
-        let loaded = SynGate::load().and_then(|mut gate| {
-            gate.guard(&places::targets(&machine, &listeners))?;
-            Ok(gate)
-        });
-        let mut gate = match loaded {
+        let mut gate = match load(&places::targets(&machine, &listeners)) {
             Ok(gate) => gate,
             Err(why) => return (None, Report::Refused(why)),
         };
@@ -100,11 +96,15 @@ impl FrontGate {
                 Err(why) => refused.push((place.name.clone(), why)),
             }
         }
-        let desk = || Desk { seats: vec![Wanted::Nothing; workers], ..Desk::default() };
-        let desks = listeners.iter().map(|_| desk()).collect();
+        let front = (!covered.is_empty()).then(|| Arc::new(Self::new(gate, covered, listeners, workers)));
+        (front, Report::Tried { attached, refused })
+    }
+
+    fn new(gate: SynGate, covered: Vec<u32>, listeners: Vec<SocketAddr>, workers: usize) -> Self {
+        let desk = |_: &SocketAddr| Desk { seats: vec![Wanted::Nothing; workers], ..Desk::default() };
+        let desks = listeners.iter().map(desk).collect();
         let state = State { gate, desks, refreshed: Instant::now(), broken: false };
-        let front = (!covered.is_empty()).then(|| Self { state: Mutex::new(state), covered, listeners });
-        (front.map(Arc::new), Report::Tried { attached, refused })
+        Self { state: Mutex::new(state), covered, listeners }
     }
 
     /// A seat for one worker's gate on this listener; none where more are asked for than there are workers.
@@ -148,6 +148,13 @@ impl FrontGate {
             tracing::warn!(%error, "the XDP program does not know all addresses of this machine");
         }
     }
+}
+
+/// The program, guarding these targets, and attached nowhere yet.
+fn load(targets: &[(SocketAddr, usize)]) -> Result<SynGate, Refused> {
+    let mut gate = SynGate::load()?;
+    gate.guard(targets)?;
+    Ok(gate)
 }
 
 impl State {
@@ -213,12 +220,9 @@ impl Drop for Seat {
 }
 
 /// What a filter behind the gate has still to drop of what came through it, so that both together drop `wanted`.
-///
-/// When a gate wants all that it may, what passes the one in front (fragments, headers that it does not read) may be what
-/// fills the queue, so the filter does it all again.
 #[must_use]
 pub fn rest(wanted: f64, in_front: f64) -> f64 {
-    if in_front >= 1.0 || wanted >= super::queue_delay::SHARE_MAX {
+    if in_front >= 1.0 {
         return wanted;
     }
     (1.0 - (1.0 - wanted) / (1.0 - in_front)).max(0.0)
@@ -237,7 +241,6 @@ mod tests {
             (0.75, 0.5, 0.5),
             (0.5, 0.6, 0.0),
             (0.98, 0.98, 0.0),
-            (0.998, 0.998, 0.998),
             (0.5, 1.0, 0.5),
         ] {
             let rest = rest(wanted, in_front);
