@@ -49,12 +49,11 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
     let mut gate = Gate::new(front.and_then(|front| front.seat(listen.address)));
     let near_limit = sys::limits::NearLimit::of_process();
     let mut unread = Unread::default();
-    let descriptors = sys::limits::descriptors().soft.unwrap_or(u64::MAX);
     loop {
         unread.bound(listener.get_ref(), worker.timers.len(), worker.shared.settings.timeouts.client_send);
         let Ok(mut guard) = readable(listener, &gate).await else { return };
         worker = worker.up_to_date();
-        let limit = connection_limit(&worker, descriptors);
+        let limit = connection_limit(&worker);
         for _ in 0..ACCEPTS_A_TURN {
             let Some(guard) = &mut guard else { break };
             match guard.try_io(|fd| sys::socket::accept(fd.get_ref())) {
@@ -109,10 +108,10 @@ async fn readable<'l>(
     }
 }
 
-/// Client connections that there may be.
-fn connection_limit(worker: &Worker, descriptors: u64) -> u64 {
+/// Client connections that there may be. Where descriptors are short, idle ones give way instead ([`crate::crowd`]).
+fn connection_limit(worker: &Worker) -> u64 {
     let Settings { limits, overload, .. } = &worker.shared.settings;
-    if overload.shedding == Shedding::On { limits.connections.min(descriptors) } else { u64::MAX }
+    if overload.shedding == Shedding::On { limits.connections } else { u64::MAX }
 }
 
 /// Serves the connection, or closes it at once when its client has enough of those that there may be.

@@ -244,7 +244,7 @@ pub static SETTINGS: &[Setting] = &[
     count!("limits.target_bytes", limits.target_bytes, 256..=MIB, CountDefault::Fixed(16 * KIB), "Bytes of a request target; longer ones get 414"),
     count!("limits.backlog", limits.backlog, 1..=65_535, CountDefault::Fixed(4096), "Connections that may wait for a worker on one listening socket (the kernel's somaxconn bounds it too)")
         .at_start(),
-    count!("limits.connections", limits.connections, 1..=100_000_000, CountDefault::Fixed(1_000_000), "Client connections open at a time, all workers together, and never more than open files; a client may hold at most eight times what is left, others of its are closed at once"),
+    count!("limits.connections", limits.connections, 1..=100_000_000, CountDefault::Fixed(1_000_000), "Client connections open at a time, all workers together; a client may hold at most eight times what is left, others of its are closed at once"),
     count!("limits.origin_connections", limits.origin_connections, 1..=65_535, CountDefault::Fixed(1024), "Connections to one origin that each worker has in use at a time; as many requests may wait for one"),
     count!("limits.connections_per_origin", limits.connections_per_origin, 0..=65_535, CountDefault::Fixed(256), "Idle connections kept for one origin by each worker"),
     setting(
