@@ -58,7 +58,8 @@ fn complaint(origin: &Script, tidegate: &Tidegate, body: &str) -> Option<String>
     }
     let mut upstream = origin.accept_within(Duration::ZERO)?;
     let seen = String::from_utf8_lossy(&upstream.rest().0).into_owned();
-    let whole = seen.ends_with("0\r\n\r\n") || seen.contains("smuggled");
+    let body = seen.split_once("\r\n\r\n").map_or("", |(_head, body)| body);
+    let whole = body.ends_with("0\r\n\r\n") || seen.contains("smuggled");
     whole.then(|| format!("the origin saw {seen:?}"))
 }
 

@@ -226,6 +226,8 @@ impl<'c> Outbound<'c> {
         loop {
             let span = match inbound.at_hand() {
                 Ok(Some(span)) => span,
+                // An origin that has not seen a request is not shown a broken one.
+                Err(broken) if !self.means.is_response => return Err(self.broken(broken)),
                 at_hand => {
                     // What came goes out before anything is waited for, or is found broken.
                     self.flush(false).await?;
