@@ -14,6 +14,11 @@ pub const PERIOD: Duration = Duration::from_millis(2);
 
 /// Time in the accept queue that is aimed for.
 const TARGET: f64 = 0.005;
+/// A queue that is over the target for less long is a burst, or a moment in which the processor was elsewhere: it is
+/// worked off, and nothing is dropped for it (the interval of CoDel, RFC 8289 §3.2, is of the same kind).
+const BURST: Duration = Duration::from_millis(80);
+/// The time in the queue, in seconds, that even a burst may cost.
+const BURST_DELAY: f64 = 0.25;
 /// A reading that comes late counts as this old at most.
 const LATE: f64 = 0.020;
 /// What a target's worth of delay adds to the share in one period.
@@ -43,6 +48,8 @@ pub struct QueueDelay {
     share: f64,
     delay: f64,
     last: Option<Duration>,
+    /// Since when the delay is over the target while nothing is dropped.
+    over_since: Option<Duration>,
 }
 
 impl QueueDelay {
@@ -54,12 +61,23 @@ impl QueueDelay {
         let periods = since.min(LATE) / PERIOD.as_secs_f64();
         let excess = (delay - TARGET) / TARGET;
         let growth = (delay - self.delay) / TARGET;
-        self.share = (self.share + periods * INTEGRAL * excess + PROPORTIONAL * growth).clamp(0.0, SHARE_MAX);
-        if self.share < SHARE_MIN {
-            self.share = 0.0;
+        if self.share > 0.0 || self.stands(reading.now, delay) {
+            let share = self.share + periods * INTEGRAL * excess + PROPORTIONAL * growth;
+            self.share = if share < SHARE_MIN { 0.0 } else { share.min(SHARE_MAX) };
         }
         (self.delay, self.last) = (delay, Some(reading.now));
         self.share
+    }
+
+    /// Whether the delay has been over the target for longer than a burst is and does not shrink, or is more than one may
+    /// cost. Without a reading for as long, nobody waited.
+    fn stands(&mut self, now: Duration, delay: f64) -> bool {
+        let unseen = self.last.is_none_or(|last| now.saturating_sub(last) > BURST);
+        if delay <= TARGET || unseen {
+            self.over_since = None;
+        }
+        let over_for = now.saturating_sub(*self.over_since.get_or_insert(now));
+        delay > BURST_DELAY || delay > TARGET && over_for >= BURST && delay >= self.delay
     }
 
     /// Seconds that a connection accepted now has waited, as far as is known.

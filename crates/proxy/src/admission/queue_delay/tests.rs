@@ -98,9 +98,13 @@ fn the_end_of_an_overload_ends_the_drops() {
 fn a_burst_on_an_idle_server_is_taken_whole() {
     let mut world = World::new(20_000.0);
     world.run(100.0, 1.0);
-    // 4000 connections within 4 ms.
-    let burst = world.run(1_000_000.0, 0.004);
-    assert_eq!(burst.dropped + burst.overflowed, 0.0);
+    // 4000 connections within 4 ms, and 5000 within 60.
+    for (rate, seconds) in [(1_000_000.0, 0.004), (5000.0 / 0.060, 0.060)] {
+        let burst = world.run(rate, seconds);
+        assert_eq!(burst.dropped + burst.overflowed, 0.0, "{burst:?}");
+        let after = world.run(100.0, 2.0);
+        assert_eq!(after.dropped, 0.0, "{after:?}");
+    }
     world.run(100.0, 0.5);
     assert_eq!(world.run(100.0, 1.0).dropped, 0.0, "and it is over when the queue is");
 }
