@@ -75,6 +75,28 @@ fn what_is_stale_already_is_for_those_who_asked_before_it_came() {
     assert_eq!(leader.body(&leading), b"old one");
 }
 
+/// A chunk is announced while its bytes are in memory; when the client takes the rest of them they are on a device.
+#[test]
+fn a_chunk_that_a_slow_client_takes_late_is_not_cut_by_another() {
+    const ALL: usize = 4_000_000;
+    let origin = Script::new();
+    let tidegate = Tidegate::reverse(&origin).start();
+    let mut slow = tidegate.client();
+    slow.small_receive_buffer();
+    slow.send(Ask::get("/").bytes());
+    let mut upstream = origin.accept();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n");
+    upstream.send(format!("{ALL:x}\r\n"));
+    upstream.send(Pattern(1).bytes(0, ALL));
+    upstream.send("\r\n0\r\n\r\n");
+    let head = slow.head();
+    tidegate.wait_stored(1);
+    let body = slow.body(&head);
+    assert_eq!(body.len(), ALL);
+    Pattern(1).compare(&body, 0);
+}
+
 #[test]
 fn the_fill_goes_on_when_its_client_leaves() {
     let origin = Script::new();
