@@ -316,7 +316,7 @@ pub static SETTINGS: &[Setting] = &[
     setting(
         "overload.loop_delay",
         "How long what is ready may wait for its worker; where it lasts, the dearest requests are refused until it is no longer",
-        Field::Span { at: |s| &mut s.overload.loop_delay, bounds: PATIENCE, default: ms(10) },
+        Field::Span { at: |s| &mut s.overload.loop_delay, bounds: PATIENCE, default: ms(50) },
     ),
     setting(
         "overload.kernel_cpu",
