@@ -73,6 +73,7 @@ fn what_is_stale_already_is_for_those_who_asked_before_it_came() {
     late.response().expect(200).with_body("new").cache("fwd=uri-miss");
     upstream.send(" one");
     assert_eq!(leader.body(&leading), b"old one");
+    tidegate.get("/").expect(200).with_body("new").cache("hit");
 }
 
 /// A chunk is announced while its bytes are in memory; when the client takes the rest of them they are on a device.

@@ -366,6 +366,8 @@ impl Exchange<'_> {
                 if purges.name(&follower.promised.key, &follower.promised.head)
                     || is_late && !self.may_follow(&follower.promised.head) =>
             {
+                // What is asked for now is newer, and may be stored first: this must not take its place then.
+                fill.forget();
                 shared.collapse.part(&fill);
                 ControlFlow::Continue(())
             }
