@@ -11,6 +11,7 @@ use sys::syn_filter::{self, DropShare, Thinned};
 use sys::tcp;
 
 use super::queue_delay::{PERIOD, QueueDelay, Reading, SHARE_MAX};
+use super::standing::Standing;
 use super::xdp::{self, Seat};
 use crate::settings::Shedding;
 
@@ -28,7 +29,7 @@ pub struct Gate {
     seat: Option<Seat>,
     is_shedding: bool,
     /// Since when all is wanted dropped that may be.
-    pinned: Option<Instant>,
+    pinned: Standing,
     filter: Filter,
     /// The filter is off, but connections that were born before and wait for `accept` have inherited it.
     heirs_wait: bool,
@@ -48,7 +49,7 @@ impl Gate {
             accepted: 0,
             seat,
             is_shedding: false,
-            pinned: None,
+            pinned: Standing::default(),
             filter: Filter::OFF,
             heirs_wait: false,
             drops: 0,
@@ -108,8 +109,8 @@ impl Gate {
             Some(seat) if self.is_shedding || wanted > 0.0 => seat.want(wanted, now),
             _ => 0.0,
         };
-        self.pinned = (wanted >= SHARE_MAX).then(|| self.pinned.unwrap_or(now));
-        let is_bypassed = self.pinned.is_some_and(|since| now.duration_since(since) > BYPASSED);
+        let pinned_for = self.pinned.note(wanted >= SHARE_MAX, now.duration_since(self.opened));
+        let is_bypassed = pinned_for.is_some_and(|time| time > BYPASSED);
         let rest = if is_bypassed { wanted } else { xdp::rest(wanted, in_front) };
         // Some get through any filter: else nothing would tell that the overload has ended.
         let share = |share| DropShare::nearest(share).min(DropShare::MOST);

@@ -14,6 +14,8 @@
 
 use std::time::Duration;
 
+use super::standing::Standing;
+
 /// Pressure must be over the target for so long, without a break, before anything is refused. A queue that empties in
 /// between is one that does its work (CoDel, RFC 8289 §4.1).
 pub const BEGINS_AFTER: Duration = Duration::from_millis(100);
@@ -76,7 +78,7 @@ pub struct Level {
     most: f64,
     level: f64,
     pressure: f64,
-    pressed_since: Option<Duration>,
+    pressed: Standing,
     last: Option<Duration>,
 }
 
@@ -87,7 +89,7 @@ impl Level {
     /// Nothing is refused yet, and never more than at the level `most`.
     #[must_use]
     pub fn up_to(most: f64) -> Self {
-        Self { most, level: 0.0, pressure: 0.0, pressed_since: None, last: None }
+        Self { most, level: 0.0, pressure: 0.0, pressed: Standing::default(), last: None }
     }
 
     /// The level from now on, when at the moment `now` of any monotone clock the pressure is `pressure`.
@@ -109,12 +111,8 @@ impl Level {
 
     /// Whether there is a level already, or pressure that has lasted long enough for one.
     fn may_move(&mut self, now: Duration, pressure: f64) -> bool {
-        if pressure <= 1.0 {
-            self.pressed_since = None;
-            return self.level > 0.0;
-        }
-        let since = *self.pressed_since.get_or_insert(now);
-        self.level > 0.0 || now.saturating_sub(since) >= BEGINS_AFTER
+        let pressed_for = self.pressed.note(pressure > 1.0, now);
+        self.level > 0.0 || pressed_for.is_some_and(|time| time >= BEGINS_AFTER)
     }
 }
 

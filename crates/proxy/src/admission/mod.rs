@@ -20,4 +20,5 @@ pub mod loop_delay;
 pub mod machine;
 pub mod queue_delay;
 pub mod requests;
+pub mod standing;
 pub mod xdp;

@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use super::standing::Standing;
+
 /// Readings are taken this often while connections wait or are dropped. Slower (20 ms) lost control.
 pub const PERIOD: Duration = Duration::from_millis(2);
 
@@ -48,8 +50,8 @@ pub struct QueueDelay {
     share: f64,
     delay: f64,
     last: Option<Duration>,
-    /// Since when the delay is over the target while nothing is dropped.
-    over_since: Option<Duration>,
+    /// The delay over the target, while nothing is dropped.
+    over: Standing,
 }
 
 impl QueueDelay {
@@ -73,11 +75,11 @@ impl QueueDelay {
     /// cost. Without a reading for as long, nobody waited.
     fn stands(&mut self, now: Duration, delay: f64) -> bool {
         let unseen = self.last.is_none_or(|last| now.saturating_sub(last) > BURST);
-        if delay <= TARGET || unseen {
-            self.over_since = None;
+        if unseen {
+            self.over = Standing::default();
         }
-        let over_for = now.saturating_sub(*self.over_since.get_or_insert(now));
-        delay > BURST_DELAY || delay > TARGET && over_for >= BURST && delay >= self.delay
+        let over_for = self.over.note(delay > TARGET, now);
+        delay > BURST_DELAY || over_for.is_some_and(|time| time >= BURST) && delay >= self.delay
     }
 
     /// Seconds that a connection accepted now has waited, as far as is known.
