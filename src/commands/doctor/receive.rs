@@ -61,18 +61,18 @@ pub(super) fn syn_backlog(at_most: Option<u64>, wanted: u64) -> Finding {
 
 pub(super) fn syn_cookies(mode: Option<u64>) -> Finding {
     of_number("SYN cookies (tcp_syncookies)", mode, |mode, found| {
-        match mode {
-        1 => found,
-        0 => found
-            .change(
+        let (change, why) = match mode {
+            1 => return found,
+            0 => (
                 "switch them on for a full SYN queue",
                 "without them a burst loses what does not fit the queue, and a flood of SYNs shuts everybody out",
-            )
-            .by("sysctl -w net.ipv4.tcp_syncookies=1"),
-        _ => found
-            .change("use them for a full SYN queue only", "as a rule for all they cost every connection some of its TCP options")
-            .by("sysctl -w net.ipv4.tcp_syncookies=1"),
-    }
+            ),
+            _ => (
+                "use them for a full SYN queue only",
+                "as a rule for all they cost every connection some of its TCP options",
+            ),
+        };
+        found.change(change, why).by("sysctl -w net.ipv4.tcp_syncookies=1")
     })
 }
 
