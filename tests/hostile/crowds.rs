@@ -4,7 +4,7 @@
 //! connections and 10 000 readers, for which both processes need that many descriptors.
 
 use testkit::{
-    Ask, Client, Origin, Pattern, Reply, Tidegate, descriptors, eventually, proportional_set_kib,
+    Ask, Client, Origin, Pattern, Reply, Tidegate, descriptors, eventually, own_memory_kib,
     raise_descriptor_limit,
 };
 
@@ -25,7 +25,7 @@ fn has_room(test: &str, connections: usize) -> bool {
 
 /// Bytes of the process for each of so many connections that came since `before_kib`.
 fn bytes_each(tidegate: &Tidegate, before_kib: u64, connections: usize) -> u64 {
-    let grown = proportional_set_kib(tidegate.pid()).saturating_sub(before_kib);
+    let grown = own_memory_kib(tidegate.pid()).saturating_sub(before_kib);
     grown * 1024 / connections as u64
 }
 
@@ -48,7 +48,7 @@ fn idle_connections_cost_little_and_disturb_nobody() {
     let tidegate = Tidegate::reverse(&origin).toml(toml).start();
     // The first hundred grow the pools that all later ones share.
     let mut idle: Vec<Client> = (0..100).map(|_| used(&tidegate)).collect();
-    let before = proportional_set_kib(tidegate.pid());
+    let before = own_memory_kib(tidegate.pid());
     idle.extend((0..connections).map(|_| used(&tidegate)));
     assert!(descriptors(tidegate.pid()) >= connections);
     let each = bytes_each(&tidegate, before, connections);
@@ -85,7 +85,7 @@ fn readers_that_take_nothing_cost_little_and_disturb_nobody() {
     let tidegate = Tidegate::reverse(&origin).toml(toml).start();
     tidegate.warm("/");
     let mut slow: Vec<Client> = (0..20).map(|_| reader(&tidegate)).collect();
-    let before = proportional_set_kib(tidegate.pid());
+    let before = own_memory_kib(tidegate.pid());
     let kernel_before = kernel_pages();
     slow.extend((0..readers).map(|_| reader(&tidegate)));
     let each = bytes_each(&tidegate, before, readers);

@@ -88,13 +88,12 @@ fn interim_responses_without_end_are_cut() {
         std::thread::spawn(move || while upstream.try_send("HTTP/1.1 102 Processing\r\n\r\n").is_ok() {});
     let start = std::time::Instant::now();
     let last = loop {
-        assert!(start.elapsed().as_secs() < 5, "still going on");
+        assert!(start.elapsed() < testkit::PATIENCE, "still going on");
         match client.try_head() {
             Ok(head) if head.status() < 200 => {}
             other => break other,
         }
     };
-    assert!(start.elapsed().as_secs() < 5, "cut only after {:?}", start.elapsed());
     assert!(last.as_ref().map_or(true, |head| matches!(head.status(), 502 | 504)), "{last:?}");
     babbling.join().unwrap();
 }

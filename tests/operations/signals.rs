@@ -36,12 +36,10 @@ fn a_transfer_is_finished_before_the_end() {
 #[test]
 fn idle_connections_do_not_hold_it_up() {
     let origin = Origin::always(Reply::ok("x"));
-    let mut tidegate = Tidegate::reverse(&origin).start();
+    let mut tidegate = Tidegate::reverse(&origin).toml("[timeouts]\ndrain = \"1h\"").start();
     let mut idle: Vec<Client> = (0..10).map(|_| tidegate.client()).collect();
     idle.iter_mut().for_each(|client| drop(client.get("/").expect(200)));
-    let start = std::time::Instant::now();
     tidegate.stop();
-    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
     idle.iter_mut().for_each(|client| client.expect_end());
 }
 

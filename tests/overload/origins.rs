@@ -41,10 +41,13 @@ fn a_dead_origin_takes_its_share_and_the_others_go_on() {
     // It comes back to life: whoever has waited is served, in the order in which they came.
     let answer = "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 2\r\n\r\nhi";
     let mut upstreams: Vec<_> = (0..4).map(|_| dead.accept()).collect();
+    let asked = || tidegate.metrics().sum("tidegate_origin_requests_total");
+    let before = asked();
     for upstream in &mut upstreams {
         upstream.request();
         upstream.send(answer);
     }
+    eventually("who waited has a connection", || (asked() == before + 4.0).then_some(()));
     for upstream in &mut upstreams {
         upstream.request();
         upstream.send(answer);

@@ -1,6 +1,6 @@
 //! More objects than memory holds, more than the store holds, and one larger than most.
 
-use testkit::{Tidegate, eventually, proportional_set_kib};
+use testkit::{Tidegate, eventually, own_memory_kib};
 
 use crate::{get, get_all, sized_origin, targets};
 
@@ -72,10 +72,10 @@ fn an_object_of_two_gib() {
     let origin = sized_origin();
     let tidegate = Tidegate::reverse(&origin).memory("8MiB").store("3GiB").start();
     let target = format!("/huge-{}", 2_u64 << 30);
-    let before = proportional_set_kib(tidegate.pid());
+    let before = own_memory_kib(tidegate.pid());
     assert!(!get(&tidegate, &target));
     assert!(get(&tidegate, &target));
-    let grown = proportional_set_kib(tidegate.pid()).saturating_sub(before);
+    let grown = own_memory_kib(tidegate.pid()).saturating_sub(before);
     assert!(grown < 256 * 1024, "grew by {grown} KiB");
     assert_eq!(origin.count(), 1);
     // A part from behind the 32-bit border.

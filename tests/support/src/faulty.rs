@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -18,6 +18,7 @@ const EIO: i32 = 5;
 /// See the module. Root only.
 pub struct FaultyDisk {
     disk: Arc<Disk>,
+    let_go: LetGo,
     // Before the directories: unmounted first.
     mount: Mount,
     mounted: TempDir,
@@ -33,6 +34,8 @@ pub enum Fate {
     Well,
     /// They are answered after so long.
     After(Duration),
+    /// They are answered once another fate is theirs.
+    Held,
     /// They are never answered.
     Never,
     /// They fail with `EIO`.
@@ -43,6 +46,7 @@ struct Disk {
     file: File,
     size: u64,
     state: Mutex<State>,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -51,6 +55,14 @@ struct State {
     writes: Fate,
     /// Reads under way now.
     reading: usize,
+    /// Held requests are let go, whatever their fate says.
+    is_over: bool,
+}
+
+impl State {
+    fn fate(&mut self, is_read: bool) -> &mut Fate {
+        if is_read { &mut self.reads } else { &mut self.writes }
+    }
 }
 
 impl FaultyDisk {
@@ -63,9 +75,9 @@ impl FaultyDisk {
         let backing = home.path().join("backing");
         File::create(&backing).and_then(|file| file.set_len(bytes)).map_err(|e| e.to_string())?;
         let file = File::options().read(true).write(true).open(&backing).map_err(|e| e.to_string())?;
-        let disk = Arc::new(Disk { file, size: bytes, state: Mutex::default() });
+        let disk = Arc::new(Disk { file, size: bytes, state: Mutex::default(), changed: Condvar::new() });
         let mount = Mount::new(mounted.path(), Arc::clone(&disk))?;
-        Ok(FaultyDisk { disk, mount, mounted, backing, home })
+        Ok(FaultyDisk { let_go: LetGo(Arc::clone(&disk)), disk, mount, mounted, backing, home })
     }
 
     /// The file that is the disk.
@@ -80,12 +92,12 @@ impl FaultyDisk {
 
     /// What becomes of reads from now on.
     pub fn reads(&self, fate: Fate) {
-        self.disk.state.lock().unwrap().reads = fate;
+        self.disk.change(|state| state.reads = fate);
     }
 
     /// What becomes of writes and syncs from now on.
     pub fn writes(&self, fate: Fate) {
-        self.disk.state.lock().unwrap().writes = fate;
+        self.disk.change(|state| state.writes = fate);
     }
 
     /// Lets the kernel forget what it has read of the file.
@@ -97,6 +109,7 @@ impl FaultyDisk {
     /// Lets the disk go, with all that it has not answered. Its backing file, and what lies beside it, stays as long as
     /// the value.
     pub fn release(self) -> TempDir {
+        drop(self.let_go);
         drop(self.mount);
         self.home
     }
@@ -119,6 +132,10 @@ impl Served for Disk {
             match fate {
                 Fate::Never => return,
                 Fate::Fails => answer.give(Err(EIO)),
+                Fate::Held => {
+                    self.hold(is_read);
+                    self.perform(request, answer);
+                }
                 Fate::After(delay) => {
                     std::thread::sleep(delay);
                     self.perform(request, answer);
@@ -128,7 +145,7 @@ impl Served for Disk {
             self.end(is_read);
         };
         match fate {
-            Fate::After(_) => drop(std::thread::spawn(serve)),
+            Fate::After(_) | Fate::Held => drop(std::thread::spawn(serve)),
             _ => serve(),
         }
     }
@@ -138,14 +155,32 @@ impl Served for Disk {
     }
 }
 
+/// Lets go of what is held when it ends.
+struct LetGo(Arc<Disk>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.change(|state| state.is_over = true);
+    }
+}
+
 impl Disk {
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    /// Waits until requests of this kind have another fate.
+    fn hold(&self, is_read: bool) {
+        let state = self.state.lock().unwrap();
+        let held = |state: &mut State| !state.is_over && *state.fate(is_read) == Fate::Held;
+        drop(self.changed.wait_while(state, held).unwrap());
+    }
+
     fn begin(&self, is_read: bool) -> Fate {
         let mut state = self.state.lock().unwrap();
-        if !is_read {
-            return state.writes;
-        }
-        state.reading += 1;
-        state.reads
+        state.reading += usize::from(is_read);
+        *state.fate(is_read)
     }
 
     fn end(&self, is_read: bool) {

@@ -55,7 +55,7 @@ pub use notrun::{have, is_root, not_run};
 pub use origin::{Address, Origin, Script, Upstream};
 pub use pattern::Pattern;
 pub use port::{BlackHole, refused_address};
-pub use process::{descriptors, end, proportional_set_kib, raise_descriptor_limit};
+pub use process::{descriptors, end, own_memory_kib, raise_descriptor_limit};
 pub use reply::Reply;
 pub use strace::{Strace, Syscall};
 pub use tidegate::{Builder, Run, Tidegate};

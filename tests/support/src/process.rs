@@ -14,12 +14,16 @@ pub fn end(pid: u32, signal: Signal) {
     kill_process(pid, signal).expect("kill");
 }
 
-/// Memory of a process in KiB, shared pages counted in proportion (`Pss` of `smaps_rollup`).
+/// Memory of a process in KiB, without the pages of files (`Pss_Anon` and `Pss_Shmem` of `smaps_rollup`): those of the
+/// program itself are shared with every other process that runs it, so that a share of them comes when another one ends.
 #[track_caller]
-pub fn proportional_set_kib(pid: u32) -> u64 {
+pub fn own_memory_kib(pid: u32) -> u64 {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("smaps_rollup");
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("Pss");
-    line.trim().trim_end_matches(" kB").parse().expect("a number of kB")
+    let kib = |name: &str| -> u64 {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        line.trim().trim_end_matches(" kB").parse().expect("a number of kB")
+    };
+    kib("Pss_Anon:") + kib("Pss_Shmem:")
 }
 
 /// How many descriptors a process has open.
