@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::{cells, files, quoted, read, root, shown, text};
+use crate::{cells, files, quoted, read, root, shown, text, without_tests};
 
 /// The one crate that may hold `unsafe`.
 const WITH_UNSAFE: &str = "sys";
@@ -157,11 +157,6 @@ fn pure_crates_have_no_standard_library() {
         let brought_back = |pair: &[&str]| pair[1].contains("extern crate std") && pair[0] != "#[cfg(test)]";
         assert!(!code(&source).collect::<Vec<_>>().windows(2).any(brought_back), "{name}");
     }
-}
-
-/// A source file without its tests at the foot.
-fn without_tests(source: &str) -> &str {
-    source.split("#[cfg(test)]\nmod tests").next().unwrap_or(source)
 }
 
 /// The modules of `std` that a source names, in a path or in a group.

@@ -9,6 +9,7 @@
 mod borders;
 mod documents;
 mod promises;
+mod queues;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,4 +58,9 @@ fn cells(line: &str) -> Option<Vec<&str>> {
 /// The names in backquotes of one cell.
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
+}
+
+/// A source file without its tests at the foot.
+fn without_tests(source: &str) -> &str {
+    source.split("#[cfg(test)]\nmod tests {").next().unwrap_or(source)
 }

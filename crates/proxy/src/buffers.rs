@@ -47,6 +47,7 @@ pub struct Buffers {
     hits: Cell<u64>,
     misses: Cell<u64>,
     /// Bytes of the buffers that heads outgrew the small size for.
+    /// Queue: requests on one connection.
     grown: Cell<usize>,
     grown_max: Cell<usize>,
 }

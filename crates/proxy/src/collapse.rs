@@ -27,6 +27,7 @@ const UNSHAREABLE_FOR_SECONDS: u64 = 60;
 const UNSHAREABLE: usize = 16 * 1024;
 
 /// Mostly one fill for an object; several where clients want different parts.
+/// Queue: fetches under way.
 type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>, Identity>>;
 
 /// The table.

@@ -38,6 +38,7 @@ pub struct Client {
     /// Its part in what is held by all clients.
     pub presence: Presence,
     /// Bytes that go out before anything else: interim responses that the socket did not take.
+    /// Queue: interim responses that a client does not take.
     unsent: RefCell<Vec<u8>>,
 }
 

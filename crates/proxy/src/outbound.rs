@@ -56,6 +56,7 @@ pub struct Outbound<'c> {
     patience: Patience,
     means: Means<'c>,
     /// Bytes that go out before the next payload: the head, chunk framing, small payloads.
+    /// Queue: payload that is copied, of one message.
     held: Vec<u8>,
     outgoing: Outgoing,
     /// Of what was announced, as a chunk where the body is chunked: payload not yet sent.

@@ -24,6 +24,7 @@ impl<'r> Reload<'r> {
     /// Begins with `first`; the receiver is for the workers.
     #[must_use]
     pub fn new(first: Arc<Shared>, reread: &'r Reread<'r>) -> (Self, watch::Receiver<Arc<Shared>>) {
+        // Queue: what there is a fixed number of.
         let (generations, receiver) = watch::channel(first);
         (Self { reread, generations }, receiver)
     }

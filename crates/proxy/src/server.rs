@@ -102,6 +102,7 @@ pub fn run(
     let disks = Arc::new(opened.disks);
     let keeper = keep::start(Arc::clone(&disks))?;
     let (front, report_of_front) = front_gate(&settings, &listeners);
+    // Queue: what there is a fixed number of.
     let (stop, stopping) = watch::channel(false);
     let told = Started {
         listen: listeners

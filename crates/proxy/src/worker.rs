@@ -126,6 +126,7 @@ pub struct Own {
     /// Its end of the access log.
     pub log: RefCell<WorkerLog>,
     /// Scratch space for a response head that is sent before anything else is awaited.
+    /// Queue: what there is a fixed number of.
     pub scratch: RefCell<Vec<u8>>,
     /// Set while draining: connections end after their response.
     pub draining: Cell<bool>,

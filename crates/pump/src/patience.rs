@@ -33,6 +33,7 @@ impl fmt::Display for Elapsed {
 #[derive(Default)]
 pub struct Timers {
     tick: Cell<u64>,
+    /// Queue: waits with a limit.
     slots: RefCell<Slab<Rc<Slot>>>,
 }
 
@@ -40,6 +41,7 @@ pub struct Timers {
 struct Slot {
     /// Tick at which the wait is over; 0 while nothing waits.
     deadline: Cell<u64>,
+    /// Queue: waits with a limit.
     waker: RefCell<Option<Waker>>,
 }
 

@@ -261,6 +261,7 @@ struct Contents {
 /// Which records count: the newest of each object over all devices that were shown.
 #[derive(Debug, Default)]
 pub struct Newest {
+    /// Queue: objects of the store.
     objects: HashMap<Fingerprint, Lsn>,
 }
 

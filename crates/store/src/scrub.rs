@@ -94,6 +94,7 @@ pub(crate) struct Scrub {
     /// What is still to be done for the segment, the next step last.
     pub(crate) todo: Vec<Step>,
     reading: Option<Reading>,
+    /// Queue: damage that was found.
     found: VecDeque<Damage>,
 }
 

@@ -106,8 +106,10 @@ impl Home for Shared {
 #[derive(Debug)]
 struct Gaps {
     /// Start of each gap, and its length.
+    /// Queue: memory for reads.
     by_start: BTreeMap<u32, u32>,
     /// The same as (length, start).
+    /// Queue: memory for reads.
     by_len: BTreeSet<(u32, u32)>,
     pages_touched: u32,
     pages: u32,

@@ -107,6 +107,7 @@ pub struct PipePool {
 
 #[derive(Debug)]
 struct Inner {
+    /// Queue: pipes for splicing.
     idle: RefCell<Vec<Pipe>>,
     lent: Cell<usize>,
     limit: usize,

@@ -29,13 +29,16 @@ type Job = (Token, Operation);
 #[derive(Debug)]
 struct Shared {
     jobs: Mutex<Jobs>,
+    /// Queue: what there is a fixed number of.
     work: Condvar,
+    /// Queue: operations that a device has been given.
     completed: Mutex<Vec<Completion>>,
     bell: OwnedFd, // an eventfd, readable while completions wait
 }
 
 #[derive(Debug, Default)]
 struct Jobs {
+    /// Queue: operations that a device has been given.
     queue: VecDeque<Job>,
     closing: bool,
 }

@@ -31,6 +31,7 @@ pub fn listen(addr: SocketAddr, backlog: u32, reuse_port: bool) -> io::Result<Tc
     socket.set_reuse_port(reuse_port)?;
     socket.set_tcp_nodelay(true)?;
     socket.bind(&addr.into())?;
+    // Queue: connections that wait for `accept`.
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     Ok(socket.into())
 }

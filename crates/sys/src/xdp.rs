@@ -113,9 +113,11 @@ type Key = [u8; 20];
 /// The program, loaded. See the module.
 pub struct SynGate {
     program: Ebpf,
+    /// Queue: addresses that the gate in front guards.
     targets: HashMap<MapData, Key, u32>,
     rules: Array<MapData, u64>,
     tallies: PerCpuArray<MapData, [u64; 3]>,
+    /// Queue: addresses that the gate in front guards.
     guarded: HashSet<(Key, u32)>,
 }
 

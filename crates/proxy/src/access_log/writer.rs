@@ -27,9 +27,11 @@ const GATHER: Duration = Duration::from_millis(10);
 /// What workers and the writing thread have in common.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
+    /// Queue: what there is a fixed number of.
     lanes: Mutex<Vec<Arc<Queue>>>,
     dropped: AtomicU64,
     wanted: Mutex<Wanted>,
+    /// Queue: what there is a fixed number of.
     wake: Condvar,
     closing: AtomicBool,
 }
@@ -44,6 +46,7 @@ struct Wanted {
 /// The finished lines of one worker.
 #[derive(Debug, Default)]
 struct Queue {
+    /// Queue: lines of the access log.
     lines: Mutex<Vec<u8>>,
 }
 

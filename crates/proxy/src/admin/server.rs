@@ -72,6 +72,7 @@ async fn accept(listener: TcpListener, state: Arc<AdminState>) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the admin interface cannot be served"),
     };
+    // Queue: connections of the admin interface.
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(place) = Arc::clone(&room).acquire_owned().await {
         match listener.accept().await {

@@ -145,6 +145,7 @@ pub struct StoreStatus {
     /// Objects dropped since start because their segment was taken back.
     pub evicted: u64,
     /// How often something was not stored since start, by reason.
+    /// Queue: what there is a fixed number of.
     pub declined: BTreeMap<&'static str, u64>,
     /// Whether the index is whole again since the start.
     pub recovery: RecoveryStatus,

@@ -22,6 +22,7 @@ pub const GREED: u64 = 8;
 
 const SHARDS: usize = 64;
 
+/// Queue: client connections.
 type Shard = Mutex<HashMap<Prefix, Arc<Held>>>;
 
 /// All clients.

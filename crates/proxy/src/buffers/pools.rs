@@ -14,6 +14,7 @@ pub(super) enum Taken {
 
 /// The free buffers of one size.
 pub(super) struct Pool {
+    /// Queue: free receive buffers.
     free: Vec<Box<[u8]>>,
     bytes: usize,
     most: usize,

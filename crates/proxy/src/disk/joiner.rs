@@ -23,10 +23,13 @@ const RUN_BYTES_MAX: u64 = 2 << 20;
 #[derive(Debug)]
 pub(super) struct Joiner<T> {
     /// By offset, and then by age.
+    /// Queue: writes to all devices, pieces of fills.
     waiting: BTreeMap<(u64, u64), Waiting<T>>,
     /// Oldest first; some may have gone out as neighbours of others.
+    /// Queue: writes to all devices, pieces of fills.
     by_age: VecDeque<(u64, u64)>,
     /// Writes whose run was full when they came; some may have gone since.
+    /// Queue: writes to all devices, pieces of fills.
     full: VecDeque<(u64, u64)>,
     under_way: usize,
     born: u64,

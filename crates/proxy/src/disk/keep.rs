@@ -45,7 +45,9 @@ impl Errands {
 /// # Errors
 /// When the thread, its runtime or its queue cannot be made.
 pub fn start(disks: Arc<Disks>) -> std::io::Result<Keeper> {
+    // Queue: purges on their way to the store.
     let (errands, asked) = mpsc::channel();
+    // Queue: what there is a fixed number of.
     let (ready, is_ready) = mpsc::channel();
     let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
         let mut builder = tokio::runtime::Builder::new_current_thread();

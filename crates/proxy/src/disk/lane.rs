@@ -17,6 +17,7 @@ use super::queue::{Patience, Unserved};
 /// See the module.
 #[derive(Default)]
 pub(super) struct Lane {
+    /// Queue: reads of one device.
     waiting: VecDeque<Read>,
     under_way: usize,
     /// When a stall was last counted against the device.

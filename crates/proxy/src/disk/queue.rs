@@ -47,6 +47,7 @@ pub(super) struct Inner {
 /// A ring or a pool, and what it was given.
 struct Way {
     queue: RefCell<Box<dyn Queue>>,
+    /// Queue: operations that a device has been given.
     under_way: RefCell<HashMap<Token, UnderWay>>,
 }
 

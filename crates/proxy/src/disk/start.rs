@@ -105,6 +105,7 @@ fn on_a_thread(
     path: &Path,
     open: fn(&Path) -> Result<Device, OpenFailed>,
 ) -> io::Result<mpsc::Receiver<Result<Device, OpenFailed>>> {
+    // Queue: what there is a fixed number of.
     let (tell, answer) = mpsc::channel();
     let path = path.to_path_buf();
     let opener = std::thread::Builder::new().name("device".into());
@@ -123,6 +124,7 @@ struct Driver<'d> {
 struct Lane<'d> {
     device: &'d Device,
     queue: Box<dyn Queue>,
+    /// Queue: operations that a device has been given.
     running: HashMap<Token, Running>,
     hung: bool,
 }

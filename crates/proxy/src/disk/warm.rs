@@ -42,6 +42,7 @@ pub struct Warm {
 
 struct Shard {
     kept: S3Fifo<Kept>,
+    /// Queue: reads of one device.
     under_way: HashMap<Place, watch::Receiver<Progress>>,
 }
 
@@ -146,6 +147,7 @@ impl Warm {
             self.shared.fetch_add(1, Relaxed);
             return Asked::UnderWay(Waiting(progress.clone()));
         }
+        // Queue: requests that wait for another's read.
         let (tell, progress) = watch::channel(Progress::UnderWay);
         shard.under_way.insert(*place, progress);
         self.read.fetch_add(1, Relaxed);

@@ -48,6 +48,7 @@ pub struct Fill {
     pub primary: KeyHash,
     asked: Asked,
     state: Mutex<State>,
+    /// Queue: requests that wait for another's fetch.
     changed: Notify,
     unwanted: AtomicBool,
 }

@@ -24,8 +24,10 @@ pub(super) struct Stream {
     pub(super) start: u64,
     /// Behind its last one, where the framing told or the end has come.
     pub(super) end: Option<u64>,
+    /// Queue: pieces of a body that is being received.
     pub(super) pieces: VecDeque<Piece>,
     /// Offsets that the followers have reached.
+    /// Queue: requests that wait for another's fetch.
     pub(super) followers: Slab<u64>,
     /// Whether every piece stays readable: in memory, then on a device. Not so once the store has given up.
     pub(super) kept: bool,

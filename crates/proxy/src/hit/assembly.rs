@@ -46,6 +46,7 @@ pub(super) struct Assembly {
     /// The first extent, made ready before anything was sent.
     ready: Option<(usize, Ready)>,
     /// The extents behind the one that is sent, being made ready.
+    /// Queue: extents made ready for one response.
     ahead: VecDeque<Ahead>,
     /// The first hole, on its way since before anything was sent.
     arriving: Option<Arriving>,

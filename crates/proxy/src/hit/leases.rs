@@ -18,6 +18,7 @@ pub(super) struct Leases {
     /// Index of the first extent held.
     first: usize,
     /// Those that cannot be had are holes.
+    /// Queue: extents held for one response.
     at: RefCell<Vec<Option<At>>>,
 }
 

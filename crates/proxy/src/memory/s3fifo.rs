@@ -21,6 +21,7 @@ pub struct S3Fifo<V> {
     small: Queue,
     main: Queue,
     ghost: Ghost,
+    /// Queue: responses in memory, bodies in the warm set.
     places: HashMap<u128, Place<V>, Identity>,
     born: u64,
 }
@@ -36,6 +37,7 @@ struct Place<V> {
 
 #[derive(Default)]
 struct Queue {
+    /// Queue: responses in memory, bodies in the warm set.
     order: VecDeque<(u128, u64)>,
     bytes: u64,
 }
@@ -43,7 +45,9 @@ struct Queue {
 /// Hashes of values that left the small queue unasked, oldest first.
 #[derive(Default)]
 struct Ghost {
+    /// Queue: names of what left memory.
     order: VecDeque<u128>,
+    /// Queue: names of what left memory.
     members: HashMap<u128, u32, Identity>,
 }
 

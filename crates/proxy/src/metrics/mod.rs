@@ -28,6 +28,7 @@ pub use worker::{RequestResult, ShedStage, Totals, WorkerMetrics};
 
 /// All the counters of a running proxy.
 pub struct Metrics {
+    /// Queue: what there is a fixed number of.
     blocks: Mutex<Vec<Arc<worker::Block>>>,
     store: RwLock<Option<Box<dyn Fn() -> StoreReading + Send + Sync>>>,
     machine: RwLock<Option<Box<dyn Fn() -> MachineReading + Send + Sync>>>,

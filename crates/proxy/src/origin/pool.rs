@@ -45,12 +45,14 @@ struct Idle {
 /// What there is of one origin.
 #[derive(Default)]
 struct Kept {
+    /// Queue: idle connections to one origin.
     idle: VecDeque<Idle>,
     slots: Rc<Slots>,
 }
 
 /// The pool of one thread.
 pub struct Pool {
+    /// Queue: origins that are spoken to.
     kept: RefCell<HashMap<Rc<Endpoint>, Kept>>,
     resolver: Resolver,
     bounds: Cell<Bounds>,

@@ -17,6 +17,7 @@ const REMEMBER: usize = 4096;
 /// The resolver of one thread.
 #[derive(Default)]
 pub struct Resolver {
+    /// Queue: addresses of origins.
     known: RefCell<HashMap<Endpoint, (Vec<SocketAddr>, Instant)>>,
 }
 
@@ -32,6 +33,7 @@ impl Resolver {
         if let Some((addresses, _)) = self.known.borrow().get(endpoint) {
             return Ok(addresses.clone());
         }
+        // Queue: names that wait for the resolver.
         let asked = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await;
         let addresses: Vec<_> = asked.map_err(|_| OriginError::Unresolved)?.collect();
         if addresses.is_empty() {

@@ -21,8 +21,10 @@ pub(super) const fn waiting_max(limit: usize) -> usize {
 /// The slots of one origin.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
+    /// Queue: connections in use to one origin.
     used: Cell<usize>,
     waiting: Cell<usize>,
+    /// Queue: requests that wait for one of them.
     freed: Notify,
 }
 

@@ -45,6 +45,7 @@ pub(super) struct Table {
     /// What was asked for before this epoch is purged.
     floor: Epoch,
     /// By kind of target: URLs, prefixes, tags.
+    /// Queue: purge marks.
     marks: [HashMap<Box<[u8]>, Marks>; 3],
     /// The lengths that prefixes have, ascending.
     lengths: Vec<usize>,

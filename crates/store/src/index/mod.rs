@@ -32,6 +32,7 @@ pub(crate) struct Index {
 struct Part {
     table: Shard,
     /// Tags that are not in the table and must not be merged in; nothing where no merge is under way.
+    /// Queue: what changes while an index is completed.
     decided: Option<Box<HashSet<u32>>>,
 }
 

@@ -212,11 +212,15 @@ pub(crate) struct Log {
     device: Arc<DeviceInfo>,
     common: Arc<Common>,
     states: Vec<State>,
+    /// Queue: segments of one device.
     free: VecDeque<u32>,
+    /// Queue: segments of one device.
     sealed: VecDeque<u32>,
     /// What sealed segments list that have writes under way.
+    /// Queue: segments of one device.
     unsettled: HashMap<u32, Vec<Entry>>,
     open: Option<Open>,
+    /// Queue: writes to all devices, pieces of fills.
     writes: HashMap<IoId, Write>,
     /// The segment that is being taken back: one at a time, because the floor only knows one order.
     victim: Option<u32>,

@@ -84,10 +84,14 @@ impl Duel {
 #[derive(Debug, Default)]
 struct Shadow {
     admits_first: bool,
+    /// Queue: objects in the sample of a duel.
     queue: VecDeque<u64>,
+    /// Queue: objects in the sample of a duel.
     uses: HashMap<u64, u32>,
+    /// Queue: objects in the sample of a duel.
     ghost: VecDeque<u64>,
     /// How often each is in the ghost's queue.
+    /// Queue: objects in the sample of a duel.
     ghosts: HashMap<u64, u32>,
     hits: f64,
 }

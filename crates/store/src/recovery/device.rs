@@ -50,7 +50,9 @@ pub(super) struct DeviceRecovery {
     bytes: u64,
     depth: usize,
     next_io: u64,
+    /// Queue: reads of a device at the start.
     queue: VecDeque<Job>,
+    /// Queue: reads of a device at the start.
     under_way: HashMap<IoId, Job>,
     copies: Vec<Bytes>,
     copies_used: Vec<(AreaCopy, u32)>,

@@ -22,6 +22,7 @@ use std::collections::HashSet;
 #[derive(Debug)]
 pub(crate) struct Merge {
     devices: Vec<Tables>,
+    /// Queue: contents tables read ahead.
     under_way: HashSet<IoId>,
     total: usize,
     lost: u64,

@@ -22,8 +22,10 @@ const AHEAD_BYTES: u64 = 8 << 20;
 pub(crate) struct Tables {
     pub(crate) device: Arc<DeviceInfo>,
     /// Objects of which older records are void on this device.
+    /// Queue: what changes while an index is completed.
     pub(crate) dead: HashSet<Fingerprint>,
     /// Newest first; the front is being merged.
+    /// Queue: segments of one device.
     sources: VecDeque<Source>,
     /// How many from the front were asked for.
     asked: usize,

@@ -39,6 +39,7 @@ struct Part {
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     step: Step,
+    /// Queue: operations of one checkpoint.
     waiting: HashSet<IoId>,
     parts: Vec<Part>,
     failed: bool,

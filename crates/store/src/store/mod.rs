@@ -46,6 +46,7 @@ pub(crate) struct Shared {
     note: Mutex<bytes::Bytes>,
     scrub: scrub::Scrubber,
     /// Bodies that are being carried forward.
+    /// Queue: bodies that are being carried forward.
     moves: Mutex<Vec<bodies::Move>>,
     merge: Mutex<Merge>,
     closed: AtomicBool,

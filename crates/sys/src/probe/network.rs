@@ -56,8 +56,10 @@ pub struct Interface {
     /// Its receive queues.
     pub receive_queues: usize,
     /// CPUs that take its receive interrupts; `None` for one without interrupts, or whose interrupts cannot be told apart.
+    /// Queue: what there is a fixed number of.
     pub interrupt_cpus: Option<BTreeSet<u32>>,
     /// CPUs to which received packets are spread behind the interrupt (RPS), over all queues; empty is off.
+    /// Queue: what there is a fixed number of.
     pub steered_cpus: Option<BTreeSet<u32>>,
     /// Whether its receive rounds run in threads that the scheduler knows.
     pub threaded: Option<bool>,
