@@ -4,8 +4,9 @@
 //! controller on it, after PIE (Pan et al. 2013, RFC 8033), holds the queue short and the server busy: all that can be
 //! served is accepted, within a few milliseconds, and what cannot is dropped while it has cost nothing.
 //!
-//! What must hold: an idle server and a burst that its queue takes see no drop; a lasting overload settles near
-//! [`TARGET`]; when it ends, so do the drops, within a fifth of a second.
+//! What must hold: an idle server and connections that all come at once see no drop; a lasting overload settles near
+//! [`TARGET`], and where it begins few wait for longer than [`BURST_DELAY`]; when it ends, so do the drops, within a fifth
+//! of a second.
 
 use std::time::Duration;
 
@@ -18,9 +19,10 @@ pub const PERIOD: Duration = Duration::from_millis(2);
 const TARGET: f64 = 0.005;
 /// A queue that is over the target for less long is a burst, or a moment in which the processor was elsewhere: it is
 /// worked off, and nothing is dropped for it (the interval of CoDel, RFC 8289 §3.2, is of the same kind).
-const BURST: Duration = Duration::from_millis(80);
-/// The time in the queue, in seconds, that even a burst may cost.
-const BURST_DELAY: f64 = 0.25;
+const BURST: Duration = Duration::from_millis(40);
+/// The time in the queue, in seconds, from which those who still come are no burst. Of connections that all come at once the
+/// SYNs are there before the queue is so long: interrupts go first.
+const BURST_DELAY: f64 = 0.040;
 /// A reading that comes late counts as this old at most.
 const LATE: f64 = 0.020;
 /// What a target's worth of delay adds to the share in one period.
@@ -49,9 +51,10 @@ pub struct QueueDelay {
     rate: AcceptRate,
     share: f64,
     delay: f64,
-    last: Option<Duration>,
+    last: Option<Reading>,
     /// The delay over the target, while nothing is dropped.
     over: Standing,
+    trend: Trend,
 }
 
 impl QueueDelay {
@@ -59,33 +62,68 @@ impl QueueDelay {
     pub fn decide(&mut self, reading: Reading) -> f64 {
         self.rate.observe(reading);
         let delay = self.rate.per_second().map_or(0.0, |rate| f64::from(reading.depth) / rate);
-        let since = self.last.map_or(0.0, |last| reading.now.saturating_sub(last).as_secs_f64());
-        let periods = since.min(LATE) / PERIOD.as_secs_f64();
-        let excess = (delay - TARGET) / TARGET;
-        let growth = (delay - self.delay) / TARGET;
-        if self.share > 0.0 || self.stands(reading.now, delay) {
+        let since = self.last.map_or(Duration::ZERO, |last| reading.now.saturating_sub(last.now));
+        if self.share == 0.0 && self.stands(reading.now, since, delay) {
+            self.share = self.excess_of_arrivals(reading);
+        }
+        if self.share > 0.0 {
+            let periods = since.as_secs_f64().min(LATE) / PERIOD.as_secs_f64();
+            let excess = (delay - TARGET) / TARGET;
+            let growth = (delay - self.delay) / TARGET;
             let share = self.share + periods * INTEGRAL * excess + PROPORTIONAL * growth;
             self.share = if share < SHARE_MIN { 0.0 } else { share.min(SHARE_MAX) };
         }
-        (self.delay, self.last) = (delay, Some(reading.now));
+        (self.delay, self.last) = (delay, Some(reading));
         self.share
     }
 
-    /// Whether the delay has been over the target for longer than a burst is and does not shrink, or is more than one may
-    /// cost. Without a reading for as long, nobody waited.
-    fn stands(&mut self, now: Duration, delay: f64) -> bool {
-        let unseen = self.last.is_none_or(|last| now.saturating_sub(last) > BURST);
-        if unseen {
-            self.over = Standing::default();
+    /// Whether the delay is more than one may be, or has been over the target for longer than a burst is, and does not
+    /// shrink. Without a reading for as long, nobody waited.
+    fn stands(&mut self, now: Duration, since: Duration, delay: f64) -> bool {
+        if since > BURST {
+            (self.over, self.trend) = Default::default();
         }
         let over_for = self.over.note(delay > TARGET, now);
-        delay > BURST_DELAY || over_for.is_some_and(|time| time >= BURST) && delay >= self.delay
+        let grows = self.trend.note(now, delay);
+        grows && (delay > BURST_DELAY || over_for.is_some_and(|time| time >= BURST))
+    }
+
+    /// The share of those who come now that is more than can be accepted: what the integral would take dozens of periods to
+    /// find, while the queue grows.
+    fn excess_of_arrivals(&self, reading: Reading) -> f64 {
+        let (Some(rate), Some(last)) = (self.rate.per_second(), self.last) else { return SHARE_MIN };
+        let seconds = reading.now.saturating_sub(last.now).as_secs_f64();
+        let accepted = reading.accepted.saturating_sub(last.accepted) as f64;
+        let arrived = accepted + f64::from(reading.depth) - f64::from(last.depth);
+        (1.0 - rate * seconds / arrived.max(1.0)).clamp(SHARE_MIN, SHARE_MAX)
     }
 
     /// Seconds that a connection accepted now has waited, as far as is known.
     #[must_use]
     pub fn delay_seconds(&self) -> f64 {
         self.delay
+    }
+}
+
+/// Whether the delay is no less than it was a while ago. One reading after the other tells little: their noise is larger
+/// than what a queue shrinks by in so short a time.
+#[derive(Debug, Default)]
+struct Trend {
+    /// When the delay was what; the older one first.
+    marks: [Option<(Duration, f64)>; 2],
+}
+
+impl Trend {
+    /// Between two marks: what is compared is once to twice as old.
+    const STEP: Duration = Duration::from_millis(15);
+
+    fn note(&mut self, now: Duration, delay: f64) -> bool {
+        let [_, newer] = self.marks;
+        if newer.is_none_or(|(at, _)| now.saturating_sub(at) >= Self::STEP) {
+            self.marks = [newer, Some((now, delay))];
+        }
+        let [older, newer] = self.marks;
+        older.or(newer).is_some_and(|(at, then)| at < now && delay >= then)
     }
 }
 
@@ -115,8 +153,8 @@ impl AcceptRate {
     const BUSY_DEPTH: f64 = crate::listener::ACCEPTS_A_TURN as f64;
     /// Weight of the newest window.
     const WEIGHT: f64 = 0.3;
-    /// What was measured longer ago says nothing about a new burst: the queue is there to take that.
-    const FRESH: Duration = Duration::from_secs(1);
+    /// What was measured longer ago says nothing about now.
+    const FRESH: Duration = Duration::from_secs(10);
 
     fn observe(&mut self, reading: Reading) {
         if reading.now.saturating_sub(self.measured_at) > Self::FRESH {
