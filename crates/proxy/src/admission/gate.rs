@@ -2,8 +2,10 @@
 //!
 //! What must hold: reading and deciding cost well under a microsecond and happen only while connections wait or are
 //! dropped; an idle gate does nothing and the filter is off. What the gate in front ([`super::xdp`]) drops already, the
-//! filter does not drop again. A kernel that refuses the filter leaves the server without this stage, and that is said once.
+//! filter does not drop again. A kernel that refuses the filter leaves the server without it, and that is said once; a gate
+//! in front goes on being told what to drop, and when to stop.
 
+use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -34,8 +36,13 @@ pub struct Gate {
     /// The filter is off, but connections that were born before and wait for `accept` have inherited it.
     heirs_wait: bool,
     drops: u32,
+    /// Puts the filter on the listener.
+    attach: Attach,
+    /// The kernel takes no filter.
     refused: bool,
 }
+
+type Attach = fn(&TcpListener, DropShare, Thinned<'_>) -> io::Result<()>;
 
 impl Gate {
     /// An open gate, behind another one where there is one.
@@ -53,6 +60,7 @@ impl Gate {
             filter: Filter::OFF,
             heirs_wait: false,
             drops: 0,
+            attach: |listener, share, thinned| syn_filter::attach(listener, share, thinned),
             refused: false,
         }
     }
@@ -82,7 +90,7 @@ impl Gate {
     /// connections dropped by the filter since the last look.
     pub fn look(&mut self, listener: &TcpListener, shedding: Shedding, floor: f64) -> u32 {
         let now = Instant::now();
-        if self.refused || now.duration_since(self.looked) < PERIOD {
+        if !self.can_drop() || now.duration_since(self.looked) < PERIOD {
             return 0;
         }
         self.looked = now;
@@ -93,14 +101,19 @@ impl Gate {
         let wanted = if shedding == Shedding::On { decided } else { 0.0 };
         let filter = self.behind_the_gate_in_front(wanted, now);
         let dropped = if self.filter == Filter::OFF { 0 } else { self.count_drops(listener) };
-        if filter != self.filter {
+        if filter != self.filter && !self.refused {
             self.apply(listener, filter);
         }
-        self.is_shedding = wanted > 0.0 && !self.refused;
+        self.is_shedding = wanted > 0.0 && self.can_drop();
         if queue.depth == 0 && self.filter == Filter::OFF {
             self.heirs_wait = false;
         }
         dropped
+    }
+
+    /// Whether there is anything that drops: the filter, or the gate in front.
+    fn can_drop(&self) -> bool {
+        !self.refused || self.seat.is_some()
     }
 
     /// What is left for the filter, when this share is wanted.
@@ -124,12 +137,12 @@ impl Gate {
         }
         let interfaces = self.seat.as_ref().map_or(&[][..], Seat::covered);
         let thinned = Thinned { interfaces, share: filter.of_thinned };
-        let applied = match syn_filter::attach(listener, filter.share, thinned) {
+        let applied = match (self.attach)(listener, filter.share, thinned) {
             Ok(()) => filter,
             Err(error) => {
-                tracing::warn!(%error, "the kernel refuses a packet filter: new connections are not shed before accept");
+                tracing::warn!(%error, in_front = self.seat.is_some(), "the kernel refuses a packet filter: new connections are not shed before accept, but by XDP where that runs");
                 self.refused = true;
-                // Nobody looks any more: the filter that is there would stay for ever.
+                // It is not changed any more: the one that is there would stay for ever.
                 let _ = syn_filter::detach(listener);
                 Filter::OFF
             }
@@ -156,3 +169,6 @@ struct Filter {
 impl Filter {
     const OFF: Self = Self { share: DropShare::NONE, of_thinned: DropShare::NONE };
 }
+
+#[cfg(test)]
+mod tests;

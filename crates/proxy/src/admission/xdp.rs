@@ -229,6 +229,24 @@ pub fn rest(wanted: f64, in_front: f64) -> f64 {
 }
 
 #[cfg(test)]
+impl FrontGate {
+    /// The listener of [`Self::attached_nowhere`].
+    pub(super) const LISTENER: SocketAddr =
+        SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 80);
+
+    /// One that takes orders from one worker and sees no frame; none where the kernel lets nobody load a program.
+    pub(super) fn attached_nowhere() -> Option<Arc<Self>> {
+        let gate = load(&[(Self::LISTENER, 0)]).ok()?;
+        Some(Arc::new(Self::new(gate, Vec::new(), vec![Self::LISTENER], 1)))
+    }
+
+    /// What it drops for its first listener.
+    pub(super) fn share(&self) -> f64 {
+        self.state.lock().desks[0].share
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
