@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use testkit::{Ask, Client, Origin, Reply, Tidegate, eventually};
 
+use crate::{CALM, overload, set};
+
 /// Whether a connection is served, or was closed at once.
 fn is_served(client: &mut Client) -> bool {
     let ask = Ask::get("/");
@@ -43,4 +45,62 @@ fn a_burst_of_connections_loses_none() {
         client.response().expect(200).cache("hit");
     }
     assert_eq!(crate::shed(&tidegate, "accept"), 0.0);
+}
+
+/// Requests that one client has under way in a flood, each on a kept connection of its own.
+const FLOOD: usize = 40;
+
+/// Whether a miss is served on a kept connection.
+fn is_miss_served(client: &mut Client, n: usize) -> bool {
+    client.get(&format!("/miss/{n}")).expect_one_of(&[200, 503]).status() == 200
+}
+
+#[test]
+fn who_floods_with_requests_is_refused_and_others_go_on_being_served() {
+    let (_held, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let origin = Origin::answering(move |request| {
+        if request.head.target().starts_with("/slow") {
+            let _ended = gate.lock().unwrap().recv();
+        }
+        Reply::ok("x").field("Cache-Control", "no-store")
+    });
+    let tidegate = Tidegate::reverse(&origin).workers(1).toml(CALM).start();
+    let other: IpAddr = [127, 0, 0, 2].into();
+    let (mut flooder, mut other) = (tidegate.client(), Client::connect_from(other, tidegate.address()));
+    assert!(is_miss_served(&mut flooder, 0) && is_miss_served(&mut other, 0));
+    let mut flood: Vec<Client> = (0..FLOOD).map(|_| tidegate.client()).collect();
+    for (n, client) in flood.iter_mut().enumerate() {
+        client.send(Ask::get(&format!("/slow/{n}")).bytes());
+    }
+    eventually("the flood is under way", || {
+        (tidegate.metrics().sum("tidegate_requests_in_flight") >= FLOOD as f64).then_some(())
+    });
+    // At its height overload spares nobody; while it ends, a share of misses is refused, and it matters whose they are.
+    let (mut n, mut only_flooder, mut only_other) = (0, 0, 0);
+    for _ in 0..30 {
+        if only_flooder >= 50 {
+            break;
+        }
+        overload(&tidegate);
+        set(&tidegate, CALM);
+        eventually("both are served again", || {
+            n += 1;
+            // In turns: what changes between the two is as often to the good of the one as of the other.
+            let served = match n % 2 {
+                0 => [is_miss_served(&mut flooder, n), is_miss_served(&mut other, n)],
+                _ => {
+                    let other = is_miss_served(&mut other, n);
+                    [is_miss_served(&mut flooder, n), other]
+                }
+            };
+            only_flooder += u32::from(served == [false, true]);
+            only_other += u32::from(served == [true, false]);
+            (served == [true, true]).then_some(())
+        });
+    }
+    assert!(
+        only_flooder >= 50 && only_other * 4 < only_flooder,
+        "{only_flooder} of the flooder's alone, {only_other} of the other's"
+    );
 }
