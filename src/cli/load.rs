@@ -57,6 +57,9 @@ pub(crate) struct Overload {
     /// How long each rate is offered.
     #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
     pub(crate) secs: f64,
+    /// Measure everything so often, and report what is in the middle.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=99))]
+    pub(crate) passes: u64,
     /// A reply that takes longer, from its planned start, is late: 100ms, 1s.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time)]
     pub(crate) timeout: Duration,

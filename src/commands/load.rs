@@ -54,6 +54,7 @@ fn options(given: &Overload) -> Option<Options> {
         },
         rates: given.rates.clone(),
         seconds: given.secs,
+        passes: given.passes as usize,
         timeout: given.timeout,
         recovery: !given.no_recovery,
         burst: given.burst,

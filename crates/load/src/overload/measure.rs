@@ -55,6 +55,9 @@ pub struct Options {
     pub rates: Vec<Rate>,
     /// How long each rate is offered.
     pub seconds: f64,
+    /// How often everything is measured, at least once: all rates one after the other, then all of them again. What counts is
+    /// the one in the middle, so that a moment in which the machine did something else does not.
+    pub passes: usize,
     /// A reply that takes longer is late.
     pub timeout: Duration,
     /// Whether the time after a flood is measured.
@@ -119,21 +122,23 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Event<'_>)) -> Result<Run, Fa
     let mut meter = Meter { options, client: Client::open(options)?, tell };
     meter.greet()?;
     let mut run = meter.empty_run();
-    for rate in meter.rates()? {
-        let cell = meter.cell(rate)?;
-        (meter.tell)(Event::Cell(&cell));
-        run.cells.push(cell);
-    }
+    run.cells = meter.cells()?;
     run.sum_up();
     let highest_per_s = run.cells.last().map_or(0.0, |cell| cell.asked_per_s);
     if options.recovery && run.peak_per_s > 0.0 {
-        run.recovery = Some(meter.recovery(highest_per_s, CALM * run.peak_per_s)?);
+        let calm_per_s = CALM * run.peak_per_s;
+        let when_full = |recovery: &Recovery| recovery.full_service_ms.map_or(f64::INFINITY, |ms| ms as f64);
+        run.recovery = meter.in_the_middle(when_full, |meter| meter.recovery(highest_per_s, calm_per_s))?;
     }
     if options.burst > 0 {
-        run.burst = Some(meter.burst()?);
+        run.burst = meter.in_the_middle(|tally: &Tally| tally.good as f64, Meter::burst)?;
     }
     if let Some(share) = options.flooder_share {
-        run.fairness = Some(meter.fairness(highest_per_s, share, run.peak_per_s)?);
+        let peak_per_s = run.peak_per_s;
+        run.fairness = meter.in_the_middle(
+            |fairness: &Fairness| fairness.of_fair_share,
+            |meter| meter.fairness(highest_per_s, share, peak_per_s),
+        )?;
     }
     Ok(run)
 }
@@ -156,6 +161,7 @@ impl Meter<'_> {
             sources: self.client.sources(),
             timeout_ms: options.timeout.as_millis() as u64,
             seconds: options.seconds,
+            passes: options.passes,
             cells: Vec::new(),
             peak_per_s: 0.0,
             lowest_past_peak: 0.0,
@@ -203,6 +209,29 @@ impl Meter<'_> {
             thread::sleep(REST / 2);
             Ok(Tally::of(&outcomes.all).good as f64 / TRIAL_SECONDS)
         })
+    }
+
+    fn cells(&mut self) -> Result<Vec<Cell>, Failure> {
+        let rates = self.rates()?;
+        let mut seen: Vec<Vec<Cell>> = rates.iter().map(|_| Vec::new()).collect();
+        for _ in 0..self.options.passes {
+            for (per_s, seen) in rates.iter().zip(&mut seen) {
+                let cell = self.cell(*per_s)?;
+                (self.tell)(Event::Cell(&cell));
+                seen.push(cell);
+            }
+        }
+        Ok(seen.into_iter().filter_map(|seen| middle(seen, |cell| cell.good_per_s)).collect())
+    }
+
+    /// Measures once in each pass, and takes the one that `by` puts in the middle.
+    fn in_the_middle<T>(
+        &mut self,
+        by: impl Fn(&T) -> f64,
+        mut measure: impl FnMut(&mut Self) -> Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        let seen = (0..self.options.passes).map(|_| measure(self)).collect::<Result<Vec<_>, _>>()?;
+        Ok(middle(seen, by))
     }
 
     fn cell(&mut self, per_s: f64) -> Result<Cell, Failure> {
@@ -253,6 +282,13 @@ impl Meter<'_> {
     }
 }
 
+/// The one in the middle when they are ordered by `key`, the upper one of two.
+fn middle<T>(mut seen: Vec<T>, key: impl Fn(&T) -> f64) -> Option<T> {
+    seen.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    let at = seen.len() / 2;
+    (at < seen.len()).then(|| seen.swap_remove(at))
+}
+
 /// Either kind of client.
 enum Client {
     Packets(Box<Packets>),
@@ -290,6 +326,23 @@ impl Client {
         match self {
             Self::Packets(client) => client.run(plan, progress),
             Self::Sockets(client) => client.run(plan, progress),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_one_counts() {
+        for (seen, expected) in [
+            (vec![3.0, 1.0, 2.0], Some(2.0)),
+            (vec![1.0, 9.0], Some(9.0)),
+            (vec![f64::INFINITY, 0.0, 0.0], Some(0.0)),
+            (vec![], None),
+        ] {
+            assert_eq!(middle(seen.clone(), |value| *value), expected, "{seen:?}");
         }
     }
 }

@@ -34,6 +34,9 @@ pub struct Run {
     pub timeout_ms: u64,
     /// How long each rate was offered.
     pub seconds: f64,
+    /// How often everything was measured; what is here is the one in the middle.
+    #[serde(default = "one")]
+    pub passes: usize,
     /// By rate, ascending.
     pub cells: Vec<Cell>,
     /// The most good replies a second in a cell.
@@ -102,6 +105,11 @@ pub struct Fairness {
     /// Good replies to the others, as a share of what is fair: what they asked for, or an equal part of the peak each,
     /// whichever is less.
     pub of_fair_share: f64,
+}
+
+/// What was measured before there were several.
+fn one() -> usize {
+    1
 }
 
 impl Run {
@@ -231,6 +239,7 @@ pub(crate) mod tests {
             sources: 6,
             timeout_ms,
             seconds: 1.0,
+            passes: 1,
             cells: good.iter().enumerate().map(cell).collect(),
             peak_per_s: 0.0,
             lowest_past_peak: 0.0,

@@ -106,7 +106,12 @@ pub(super) fn how(run: &Run) -> String {
         By::Packets => "a TCP client in user space",
         By::Sockets => "ordinary sockets",
     };
-    format!("`{}`, by {by}, {} client addresses, {} s for each rate.", run.target, run.sources, run.seconds)
+    let passes =
+        if run.passes > 1 { format!(", the middle one of {} passes", run.passes) } else { String::new() };
+    format!(
+        "`{}`, by {by}, {} client addresses, {} s for each rate{passes}.",
+        run.target, run.sources, run.seconds
+    )
 }
 
 /// A row of a run's table.
