@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod begun;
 mod combining;
+mod devices;
 mod faults;
 mod origins;
 mod random;
@@ -85,6 +87,18 @@ impl Representation {
 /// A `GET` for the bytes from `start` up to `end`.
 fn part(start: u64, end: u64) -> Ask {
     Ask::get("/").field("Range", &format!("bytes={start}-{}", end - 1))
+}
+
+/// The head of that part of it, from an origin that sends these fields too.
+fn head_of_part(all: Representation, start: u64, end: u64, fields: &str) -> String {
+    format!(
+        "HTTP/1.1 206 Partial Content\r\nETag: {}\r\nCache-Control: max-age=3600\r\nContent-Type: application/x-pattern\r\n\
+         Content-Range: bytes {start}-{}/{}\r\nContent-Length: {}\r\n{fields}\r\n",
+        all.etag,
+        end - 1,
+        all.size,
+        end - start
+    )
 }
 
 /// The `Range` of every request that the origin got.

@@ -2,21 +2,9 @@
 
 use testkit::{Ask, Script, Tidegate, Upstream};
 
-use crate::{Representation, hit, part};
+use crate::{Representation, head_of_part, hit, part};
 
 const MIB: u64 = 1 << 20;
-
-/// The head of a part.
-fn head_of_part(all: Representation, start: u64, end: u64) -> String {
-    format!(
-        "HTTP/1.1 206 Partial Content\r\nETag: {}\r\nCache-Control: max-age=3600\r\nContent-Type: application/x-pattern\r\n\
-         Content-Range: bytes {start}-{}/{}\r\nContent-Length: {}\r\n\r\n",
-        all.etag,
-        end - 1,
-        all.size,
-        end - start
-    )
-}
 
 /// The origin's side of a connection that brought the first thousand bytes, which are stored.
 fn with_its_beginning(all: Representation, origin: &Script, tidegate: &Tidegate) -> Upstream {
@@ -24,7 +12,7 @@ fn with_its_beginning(all: Representation, origin: &Script, tidegate: &Tidegate)
     first.send(part(0, 1000).bytes());
     let mut upstream = origin.accept();
     upstream.request();
-    upstream.send(head_of_part(all, 0, 1000));
+    upstream.send(head_of_part(all, 0, 1000, ""));
     upstream.send(all.pattern.bytes(0, 1000));
     all.expect_part(&first.response(), 0, 1000);
     hit(tidegate, 0, 1000);
@@ -45,7 +33,7 @@ fn the_same_range_is_asked_for_once() {
         .collect();
     let mut upstream = origin.accept();
     upstream.request();
-    upstream.send(head_of_part(all, 5 * MIB, 6 * MIB));
+    upstream.send(head_of_part(all, 5 * MIB, 6 * MIB, ""));
     upstream.send(all.pattern.bytes(5 * MIB, MIB as usize));
     for client in &mut clients {
         all.expect_part(&client.response(), 5 * MIB, 6 * MIB);
@@ -64,7 +52,7 @@ fn the_same_hole_is_asked_for_once_and_followed_from_where_it_is_wanted() {
     let mut leader = tidegate.client();
     leader.send(part(500, 2 * MIB).bytes());
     assert_eq!(upstream.request().head.field("range").as_deref(), Some("bytes=1000-2097151"));
-    upstream.send(head_of_part(all, 1000, 2 * MIB));
+    upstream.send(head_of_part(all, 1000, 2 * MIB, ""));
     upstream.send(all.pattern.bytes(1000, MIB as usize));
     let head = leader.head();
     assert_eq!(head.status(), 206);
@@ -91,7 +79,7 @@ fn two_parts_that_arrive_at_once_are_both_kept() {
         client.send(part(start, start + MIB).bytes());
         let mut upstream = origin.accept();
         upstream.request();
-        upstream.send(head_of_part(all, start, start + MIB));
+        upstream.send(head_of_part(all, start, start + MIB, ""));
         transfers.push((start, client, upstream));
     }
     for (start, _, upstream) in &mut transfers {
@@ -115,7 +103,7 @@ fn a_purge_while_a_part_arrives_wins() {
     client.send(part(0, MIB).bytes());
     let mut upstream = origin.accept();
     upstream.request();
-    upstream.send(head_of_part(all, 0, MIB));
+    upstream.send(head_of_part(all, 0, MIB, ""));
     upstream.send(all.pattern.bytes(0, 1000));
     client.head();
     all.pattern.expect(&mut client, 0, 1000);
@@ -137,7 +125,7 @@ fn a_client_that_leaves_does_not_have_the_rest_fetched() {
     client.send(Ask::get("/").field("Range", "bytes=1048576-").bytes());
     let mut upstream = origin.accept();
     upstream.request();
-    upstream.send(head_of_part(all, MIB, 60 * MIB));
+    upstream.send(head_of_part(all, MIB, 60 * MIB, ""));
     upstream.send(all.pattern.bytes(MIB, 2 * MIB as usize));
     client.head();
     all.pattern.expect(&mut client, MIB, 2 * MIB);

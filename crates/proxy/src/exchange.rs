@@ -117,7 +117,9 @@ impl Outcome {
         match sent {
             Ok(()) => self,
             Err(Unfinished::Receiver(_)) => Self { end: End::ClientGone, ..self }.because("client-left"),
-            Err(Unfinished::Source(word)) => Self { end: End::BrokeOff, ..self }.because(word),
+            Err(Unfinished::Source(word) | Unfinished::Device(word)) => {
+                Self { end: End::BrokeOff, ..self }.because(word)
+            }
         }
     }
 }

@@ -4,9 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use semantics::cache_status::Forward;
-use store::KeyHash;
+use store::{KeyHash, Table};
 
-use crate::object::{Body, Content, Head, Object};
+use crate::fill::Promised;
+use crate::object::{Body, Content, DeviceBody, Head, Object};
+use crate::purge::Seen;
 use crate::request::Request;
 use crate::worker::Worker;
 
@@ -41,6 +43,26 @@ impl Response {
             Content::Variants(_) => return None,
         };
         Some(Self { hash, object, head })
+    }
+
+    /// What is on its way, as if it were stored with nothing of its body.
+    #[must_use]
+    pub fn hole(promised: &Promised, length: u64) -> Self {
+        let body = Body::Device(DeviceBody::new(&Table::hole(length), true, false));
+        Self::made(promised.hash, promised.key.clone(), &promised.head, body)
+    }
+
+    /// The same without its place in the store, which has it no more.
+    #[must_use]
+    pub fn unplaced(&self) -> Self {
+        let body = self.body().map_or_else(|| Body::Memory(Box::default()), Body::again);
+        Self::made(self.hash, self.object.key.clone(), &self.head, body)
+    }
+
+    fn made(hash: KeyHash, key: Box<[u8]>, head: &Arc<Head>, body: Body) -> Self {
+        let content = Content::Response(Arc::clone(head), body);
+        let object = Object { key, content, place: None, seen: Seen::at(head.epoch) };
+        Self { hash, object: Arc::new(object), head: Arc::clone(head) }
     }
 
     /// Its body.

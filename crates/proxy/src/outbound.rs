@@ -47,6 +47,8 @@ pub enum Unfinished {
     Receiver(Stopped),
     /// The body's source did, in the way named.
     Source(&'static str),
+    /// A device does not give the bytes, in the way named: who has them elsewhere can go on behind what was sent.
+    Device(&'static str),
 }
 
 /// A message being written.
@@ -203,11 +205,11 @@ impl<'c> Outbound<'c> {
                 self.yield_when_over(length).await;
             }
             Err(stopped) => {
-                self.count(stopped.moved, Route::Sendfile);
+                self.close(stopped.moved, Route::Sendfile);
                 return Err(match (stopped.side, &stopped.why) {
                     (pump::Side::To, _) => Unfinished::Receiver(stopped),
-                    (pump::Side::From, pump::Why::Ended) => Unfinished::Source("device-ended"),
-                    (pump::Side::From, _) => Unfinished::Source("device-error"),
+                    (pump::Side::From, pump::Why::Ended) => Unfinished::Device("device-ended"),
+                    (pump::Side::From, _) => Unfinished::Device("device-error"),
                 });
             }
         }

@@ -1,8 +1,10 @@
 //! Streams a response to a client while it is being fetched: for the client that caused the fetch and for those that
 //! came later; all of it, or the part that the client wants.
 //!
-//! What must hold: while a client does not take bytes, it holds no buffer; when the fetch fails, the response is left
-//! without an end.
+//! What must hold: while a client does not take bytes, it holds no buffer; bytes that left memory and that their device
+//! does not give any more come from the origin once more; when the fetch fails, the response is left without an end.
+
+use std::ops::Range;
 
 use semantics::cache_status::{CacheStatus, Forward, Forwarded};
 use semantics::parts::{Wants, wants};
@@ -76,7 +78,8 @@ pub async fn follow(x: &Exchange<'_>, follower: Follower, plan: Plan, why: Forwa
     stream(x, follower, plan, RequestResult::Collapsed, forwarded).await
 }
 
-/// Sends what arrives, up to the byte before `until` or to its own end, in the middle of a message.
+/// Sends what arrives, up to the byte before `until` or to its own end, in the middle of a message. What cannot be read
+/// any more ends it too.
 ///
 /// # Errors
 /// [`Unfinished`].
@@ -87,7 +90,7 @@ pub async fn along(
     until: u64,
 ) -> Result<(), Unfinished> {
     let work = std::mem::replace(&mut arriving.work, Work::none());
-    drive(work, send(x, outbound, &mut arriving.follower, until)).await
+    drive(work, send(x, outbound, &mut arriving.follower, until)).await.map(|_| ())
 }
 
 /// Carries the receiving on until the sending is done; what is left of it then goes on by itself.
@@ -135,7 +138,11 @@ async fn stream(
     let (patience, means) = (x.worker.to_client(), x.worker.response_means());
     let mut outbound = Outbound::new(&x.client.socket, &x.client.watch, patience, means, head, outgoing);
     let sent = async {
-        send(x, &mut outbound, &mut follower, range.end).await?;
+        while let Sent::UpTo(lost) = send(x, &mut outbound, &mut follower, range.end).await? {
+            let n = lost.end - lost.start;
+            hit::send_lost(x, &mut outbound, &follower.promised, lost).await?;
+            follower.advance(n);
+        }
         outbound.end(&Fields::new()).await
     };
     let sent = sent.await;
@@ -171,13 +178,21 @@ fn whole_head(
     head
 }
 
+/// How far [`send`] came.
+enum Sent {
+    /// To the end of what was wanted.
+    All,
+    /// Up to these bytes, which cannot be read any more.
+    UpTo(Range<u64>),
+}
+
 /// Sends what comes, up to the byte before `until` or to its end.
 async fn send(
     x: &Exchange<'_>,
     outbound: &mut Outbound<'_>,
     follower: &mut Follower,
     until: u64,
-) -> Result<(), Unfinished> {
+) -> Result<Sent, Unfinished> {
     while follower.offset() < until {
         let left = until - follower.offset();
         match follower.at() {
@@ -194,9 +209,18 @@ async fn send(
             At::Device(lease, range) => {
                 // Of a chunk that was announced from memory the rest may have to come from the device.
                 let most = u64::from(range.end - range.start).min(left).min(outbound.next_at_most()) as u32;
-                let n = from_device(x, outbound, lease, range.start..range.start + most).await?;
-                follower.advance(n);
+                let before = outbound.sent();
+                let sent = from_device(x, outbound, lease, range.start..range.start + most).await;
+                follower.advance(outbound.sent() - before);
+                match sent {
+                    Err(Unfinished::Device(word)) => {
+                        tracing::debug!(reason = word, "bytes that were received cannot be read any more");
+                        follower.lose();
+                    }
+                    sent => sent?,
+                }
             }
+            At::Lost(end) => return Ok(Sent::UpTo(follower.offset()..end.min(until))),
             At::NotYet => {
                 outbound.flush(false).await?;
                 tokio::select! {
@@ -213,7 +237,7 @@ async fn send(
             }
         }
     }
-    Ok(())
+    Ok(Sent::All)
 }
 
 /// Sends a part of an extent that has left memory already.
@@ -221,15 +245,14 @@ async fn from_device(
     x: &Exchange<'_>,
     outbound: &mut Outbound<'_>,
     lease: store::Lease,
-    range: std::ops::Range<u32>,
-) -> Result<u64, Unfinished> {
+    range: Range<u32>,
+) -> Result<(), Unfinished> {
     let ready = hit::ready_lease(x.worker, lease.clone()).await;
-    let ready = ready.map_err(|_| Unfinished::Source("extent-gone"))?;
+    let ready = ready.map_err(|_| Unfinished::Device("extent-gone"))?;
     let n = u64::from(range.end - range.start);
     tokio::select! {
         biased;
-        sent = hit::send_extent(x.worker, outbound, &ready, u64::from(range.start), n, false) => sent?,
-        () = hit::overdue(|| lease.recalled()) => return Err(Unfinished::Source("lease-recalled")),
+        sent = hit::send_extent(x.worker, outbound, &ready, u64::from(range.start), n, false) => sent,
+        () = hit::overdue(|| lease.recalled()) => Err(Unfinished::Source("lease-recalled")),
     }
-    Ok(n)
 }

@@ -9,7 +9,7 @@ use crate::exchange::{End, Exchange, Outcome};
 use crate::fetch;
 use crate::metrics::RequestResult;
 use crate::origin::OriginError;
-use crate::origin::ask::{Ask, ask};
+use crate::origin::ask::{Ask, Behalf, ask};
 use crate::respond::{self, Made};
 
 /// Opens a tunnel to the target (RFC 9110 §9.3.6).
@@ -35,8 +35,8 @@ pub async fn connect(x: &mut Exchange<'_>) -> Outcome {
 pub async fn upgrade(x: &mut Exchange<'_>) -> Outcome {
     let endpoints = x.request.endpoints(x.worker, x.client.mode);
     let head = fetch::upgrade_head(x.worker, x.request);
-    let client = Some((x.client, x.request.head.version));
-    let ask_for = Ask { endpoints: &endpoints, head: &head, body: None, replayable: false, client };
+    let behalf = Behalf::Client(x.client, x.request.head.version);
+    let ask_for = Ask { endpoints: &endpoints, head: &head, body: None, replayable: false, behalf };
     let answer = match ask(x.worker, &x.client.watch, ask_for).await {
         Ok(answer) => answer,
         Err(error) => return x.made(&Made::origin(&error)).await,

@@ -27,7 +27,7 @@ use crate::fill::{Asked, Decision, Follower, Promised};
 use crate::lookup::Response;
 use crate::object;
 use crate::origin::OriginError;
-use crate::origin::ask::Answer;
+use crate::origin::ask::{Answer, Behalf};
 use crate::purge::tags;
 use crate::worker::Shared;
 
@@ -104,9 +104,10 @@ pub async fn bring(
     lead(x, response, missing, ticket, begun).await
 }
 
-/// Whether the store still has what was seen: another's fetch may have ended in between.
+/// Whether the store still has what was seen: another's fetch may have ended in between. Where the store did not have it,
+/// it does not matter what is there now.
 fn is_current(shared: &Shared, response: &Response) -> bool {
-    response.object.place.is_some_and(|place| shared.cache.store.is_at(response.hash, &place))
+    response.object.place.is_none_or(|place| shared.cache.store.is_at(response.hash, &place))
 }
 
 fn lost(shared: &Shared, response: &Response, why: &'static str) -> NoBytes {
@@ -124,9 +125,12 @@ async fn lead(
     begun: Begun,
 ) -> Result<Arriving, NoBytes> {
     let asked = Asked::Missing(missing.clone());
-    let Some(query) = Query::of(x, response.hash, asked, Forward::Partial) else {
+    let Some(mut query) = Query::of(x, response.hash, asked, Forward::Partial) else {
         return Err(NoBytes::Failed("unknown-host"));
     };
+    if begun == Begun::Yes {
+        query.behalf = Behalf::Begun;
+    }
     let requested_at = UnixSeconds(x.worker.now());
     let answer = match ask_for(&query, response, &missing).await {
         Ok(answer) => answer,

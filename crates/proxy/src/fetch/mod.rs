@@ -31,13 +31,12 @@ use store::KeyHash;
 use crate::admission::level::Cost;
 use crate::admission::requests::{self, Shed};
 use crate::collapse::{Role, Ticket};
-use crate::connection::Client;
 use crate::exchange::{Exchange, Outcome};
 use crate::fill::{Asked, Follower, receive};
 use crate::hit::{self, Serving, Unserved};
 use crate::lookup::{Found, Response};
 use crate::origin::OriginError;
-use crate::origin::ask::{Answer, Ask, ask};
+use crate::origin::ask::{Answer, Ask, Behalf, ask};
 use crate::outbound::Outgoing;
 use crate::purge::Epoch;
 use crate::request::{Denied, Request};
@@ -81,7 +80,7 @@ pub enum Settled {
 /// What is to be asked, and on whose behalf.
 struct Query<'q> {
     worker: &'q Rc<Worker>,
-    client: Option<&'q Client>,
+    behalf: Behalf<'q>,
     watch: &'q Watch,
     request: &'q Request<'q>,
     endpoints: Vec<Rc<crate::origin::Endpoint>>,
@@ -100,20 +99,21 @@ struct Query<'q> {
 impl<'q> Query<'q> {
     /// On behalf of a client; `None` where nobody can be asked.
     fn of(x: &'q Exchange<'_>, hash: KeyHash, asked: Asked, why: Forward) -> Option<Self> {
-        let (worker, client, request) = (x.worker, Some(x.client), x.request);
+        let (worker, request) = (x.worker, x.request);
+        let behalf = Behalf::Client(x.client, request.head.version);
         let endpoints = request.endpoints(worker, x.client.mode);
         let (watch, origin) = (&x.client.watch, &x.origin);
         let (epoch, left_out) = (worker.shared.cache.purges.now(), respond::left_out(worker, x.client.mode));
         let query =
-            Self { worker, client, watch, request, endpoints, why, hash, asked, origin, epoch, left_out };
+            Self { worker, behalf, watch, request, endpoints, why, hash, asked, origin, epoch, left_out };
         (!query.endpoints.is_empty()).then_some(query)
     }
 
     /// Asks with a head made for these conditions.
     async fn ask(&self, conditions: Conditions<'_>) -> Result<Answer, OriginError> {
         let head = request_head(self.worker, self.request, conditions, Outgoing::None);
-        let client = self.client.map(|client| (client, self.request.head.version));
-        let ask_for = Ask { endpoints: &self.endpoints, head: &head, body: None, replayable: true, client };
+        let (endpoints, behalf) = (&self.endpoints, self.behalf);
+        let ask_for = Ask { endpoints, head: &head, body: None, replayable: true, behalf };
         let answer = ask(self.worker, self.watch, ask_for).await?;
         self.origin.set(Some(answer.connection.address));
         Ok(answer)
@@ -182,7 +182,7 @@ pub fn revalidate_in_background(x: &Exchange<'_>, found: &Found) {
         let endpoints = request.endpoints(&worker, mode);
         let query = Query {
             worker: &worker,
-            client: None,
+            behalf: Behalf::Nobody,
             watch: &watch,
             request: &request,
             endpoints,

@@ -14,7 +14,7 @@ use crate::body::Inbound;
 use crate::exchange::{Exchange, Outcome};
 use crate::invalidate;
 use crate::metrics::RequestResult;
-use crate::origin::ask::{Answer, Ask, ask};
+use crate::origin::ask::{Answer, Ask, Behalf, ask};
 use crate::outbound::{Outbound, Outgoing, Unfinished};
 use crate::request::Denied;
 use crate::respond::{self, Made};
@@ -35,9 +35,9 @@ pub async fn alone(x: &mut Exchange<'_>, why: Forward, stale: Option<Stale>) -> 
     };
     let head = request_head(x.worker, x.request, Conditions::Clients, outgoing);
     let replayable = x.request.is_idempotent() && x.body.is_none();
-    let client = Some((x.client, x.request.head.version));
+    let behalf = Behalf::Client(x.client, x.request.head.version);
     let body = x.body.as_mut().map(|body| (body, outgoing));
-    let ask_for = Ask { endpoints: &endpoints, head: &head, body, replayable, client };
+    let ask_for = Ask { endpoints: &endpoints, head: &head, body, replayable, behalf };
     match ask(x.worker, &x.client.watch, ask_for).await {
         Ok(answer) => pass(x, answer, why, None).await,
         Err(error) => match serve_stale_on_error(x, stale.as_ref()).await {

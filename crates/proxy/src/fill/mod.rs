@@ -99,6 +99,14 @@ impl State {
             Self::Ready | Self::Released(_) => None,
         }
     }
+
+    fn stream_mut(&mut self) -> Option<&mut Stream> {
+        match self {
+            Self::Waiting(stream) | Self::Splicing(stream) => Some(stream),
+            Self::Done(_, stream) | Self::Failed(_, stream) => stream.as_mut(),
+            Self::Ready | Self::Released(_) => None,
+        }
+    }
 }
 
 /// What is to be stored when the body has come.
@@ -399,6 +407,13 @@ impl Follower {
                 At::NotYet => changed.await,
                 at => return at,
             }
+        }
+    }
+
+    /// What [`Self::at`] has on a device cannot be read: nobody is shown it any more.
+    pub fn lose(&self) {
+        if let Some(stream) = self.fill.state.lock().stream_mut() {
+            stream.lose(self.offset);
         }
     }
 

@@ -43,6 +43,8 @@ pub(super) struct Piece {
 pub(super) enum PieceAt {
     Memory(Reader),
     Device(Lease),
+    /// Nowhere any more: its device does not give these so many bytes.
+    Lost(u32),
 }
 
 /// What is there at a follower's offset.
@@ -51,6 +53,8 @@ pub enum At {
     Memory(Reader, Range<usize>),
     /// Bytes on a device: this range of the leased place.
     Device(Lease, Range<u32>),
+    /// Bytes that cannot be had here, up to this offset.
+    Lost(u64),
     /// Nothing yet.
     NotYet,
     /// The body ends here.
@@ -66,6 +70,7 @@ impl Piece {
             + match &self.place {
                 PieceAt::Memory(reader) => reader.filled().len() as u64,
                 PieceAt::Device(lease) => u64::from(lease.place().len),
+                PieceAt::Lost(len) => u64::from(*len),
             }
     }
 }
@@ -74,7 +79,22 @@ impl Stream {
     /// Whether its byte at `offset` can still be had.
     pub(super) fn has(&self, offset: u64) -> bool {
         let first = self.pieces.front().map_or(self.start, |piece| piece.start);
-        first <= offset && self.end.is_none_or(|end| offset < end || self.start == end)
+        let of = self.piece_of(offset).and_then(|i| self.pieces.get(i));
+        let is_lost = of.is_some_and(|of| matches!(of.place, PieceAt::Lost(_)) && offset < of.end());
+        first <= offset && self.end.is_none_or(|end| offset < end || self.start == end) && !is_lost
+    }
+
+    /// The piece on a device that has the byte at `offset` cannot be read.
+    pub(super) fn lose(&mut self, offset: u64) {
+        let Some(i) = self.piece_of(offset) else { return };
+        if let PieceAt::Device(lease) = &self.pieces[i].place {
+            self.pieces[i].place = PieceAt::Lost(lease.place().len);
+        }
+    }
+
+    /// The last piece that begins at `offset` or before it.
+    fn piece_of(&self, offset: u64) -> Option<usize> {
+        self.pieces.partition_point(|piece| piece.start <= offset).checked_sub(1)
     }
 
     /// Whether all of the body comes, and its first byte can still be had.
@@ -101,8 +121,7 @@ impl Stream {
         if self.end.is_some_and(|end| end <= offset) {
             return At::End;
         }
-        let behind = self.pieces.partition_point(|piece| piece.start <= offset);
-        let Some(piece) = behind.checked_sub(1).and_then(|i| self.pieces.get(i)) else {
+        let Some(piece) = self.piece_of(offset).and_then(|i| self.pieces.get(i)) else {
             return if self.pieces.is_empty() { At::NotYet } else { At::Broken("follower-too-slow") };
         };
         let within = offset - piece.start;
@@ -118,6 +137,8 @@ impl Stream {
                 Ok(from) if from < lease.place().len => At::Device(lease.clone(), from..lease.place().len),
                 _ => At::NotYet,
             },
+            PieceAt::Lost(_) if offset < piece.end() => At::Lost(piece.end()),
+            PieceAt::Lost(_) => At::NotYet,
         }
     }
 

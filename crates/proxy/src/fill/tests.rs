@@ -218,6 +218,37 @@ fn a_follower_begins_where_it_wants_to() {
 }
 
 #[test]
+fn what_a_device_does_not_give_any_more_is_shown_to_nobody() {
+    let piece = |start, place| Piece { start, place };
+    let reader = || {
+        let (mut writer, reader) = AlignedBuffer::new(4096).unwrap().split();
+        writer.put(&[0; 100]);
+        reader
+    };
+    let pieces = [
+        piece(0, PieceAt::Memory(reader())),
+        piece(100, PieceAt::Lost(50)),
+        piece(150, PieceAt::Memory(reader())),
+    ];
+    let followers = Slab::new();
+    let mut stream = Stream {
+        promised: promised(),
+        start: 0,
+        end: Some(300),
+        pieces: pieces.into(),
+        followers,
+        kept: true,
+    };
+    for (offset, there) in [(0, true), (99, true), (100, false), (149, false), (150, true), (250, true)] {
+        assert_eq!(stream.has(offset), there, "{offset}");
+        assert_eq!(matches!(stream.at(offset), At::Lost(150)), !there, "{offset}");
+    }
+    // What is in memory cannot be lost.
+    stream.lose(0);
+    assert!(stream.has(0));
+}
+
+#[test]
 fn an_unshareable_resource_is_remembered_for_a_while() {
     let table = Collapse::new();
     let hash = KeyHash(0x1234_5678_9abc_def0_1234_5678_9abc_def0);

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   at an offset:  stored ──▶ make ready ──▶ send
-//!                    ▲            │ gone, damaged, unreadable: a hole from now on
+//!                    ▲            │ gone, damaged, unreadable, also halfway: a hole from now on
 //!                    │            ▼
 //!                    └─ look ◀── hole ──▶ bring ──▶ send along with the fill
 //!                       again      (stored by others meanwhile)
@@ -27,8 +27,8 @@ use crate::disk::ReadFailed;
 use crate::exchange::Exchange;
 use crate::fetch::is_too_much;
 use crate::fetch::missing::{Arriving, Begun, NoBytes, bring};
-use crate::fill::parts;
 use crate::fill::receive::Work;
+use crate::fill::{Promised, parts};
 use crate::lookup::Response;
 use crate::metrics::Route;
 use crate::object::{Body, DeviceBody, Spot};
@@ -230,7 +230,7 @@ impl Assembly {
                 Some(ready)
             }
             Err(failed) => {
-                self.leases.give_up(extent);
+                self.leases.give_up(worker, extent);
                 self.lose(worker, piece.at, &failed).await;
                 None
             }
@@ -286,7 +286,8 @@ impl Assembly {
         Ok(())
     }
 
-    /// Sends what an extent has of `left`, while those behind it are made ready. Sends nothing if it cannot be had.
+    /// Sends what an extent has of `left`, while those behind it are made ready. Sends nothing, or not all, if it cannot
+    /// be had.
     async fn send_stored(
         &mut self,
         x: &Exchange<'_>,
@@ -303,7 +304,14 @@ impl Assembly {
         let Some(piece) = self.body().and_then(|body| body.extents.get(extent)) else { return Ok(()) };
         let end = piece.end().min(left.end);
         let (within, n) = (left.start - piece.start, end - left.start);
-        send_extent(x.worker, outbound, &ready, within, n, end < left.end).await
+        match send_extent(x.worker, outbound, &ready, within, n, end < left.end).await {
+            Err(Unfinished::Device(word)) => {
+                tracing::debug!(reason = word, "the bytes of an extent broke off");
+                self.leases.give_up(x.worker, extent);
+                Ok(())
+            }
+            sent => sent,
+        }
     }
 
     /// Sends what arrives of a hole. Sends nothing, or not all, if that has come to an end which is not the hole's.
@@ -335,15 +343,36 @@ impl Assembly {
         }
     }
 
-    /// The wanted bytes may be stored by now.
+    /// The wanted bytes may be stored by now. Where the store has nothing of them any more, what is held goes on, and what
+    /// is missing of it is asked for all the same.
     async fn look_again(&mut self, worker: &Rc<Worker>, from: &Range<u64>) -> Result<(), Unfinished> {
-        let newer = look_again(worker, &self.response).await;
-        self.response = newer.ok_or(Unfinished::Source("object-gone"))?;
+        let Some(newer) = look_again(worker, &self.response).await else {
+            self.response = self.response.unplaced();
+            return Ok(());
+        };
+        self.response = newer;
         (self.ready, self.ahead) = (None, VecDeque::new());
         let body = self.body().ok_or(Unfinished::Source("object-gone"))?;
         self.leases = Leases::of(worker, body, &(from.start..body.length));
         Ok(())
     }
+}
+
+/// Sends bytes of a body on its way that its fill had, and a device does not give any more.
+///
+/// # Errors
+/// [`Unfinished`].
+pub async fn send_lost(
+    x: &Exchange<'_>,
+    outbound: &mut Outbound<'_>,
+    promised: &Promised,
+    lost: Range<u64>,
+) -> Result<(), Unfinished> {
+    let gone = Unfinished::Device("extent-gone");
+    let length = promised.head.stored.content_length;
+    let Some(hole) = length.map(|length| Response::hole(promised, length)) else { return Err(gone) };
+    let mut assembly = Assembly::of(x.worker, &hole, &lost).ok_or(gone)?;
+    assembly.send(x, outbound, lost).await
 }
 
 /// Sends a range of a body.

@@ -42,11 +42,18 @@ impl Leases {
         extent.checked_sub(self.first).and_then(|i| at.get(i)).is_some_and(Option::is_none)
     }
 
-    /// The extent cannot be had: a hole from now on.
-    pub(super) fn give_up(&self, extent: usize) {
-        let mut at = self.at.borrow_mut();
-        if let Some(at) = extent.checked_sub(self.first).and_then(|i| at.get_mut(i)) {
-            *at = None;
+    /// The extent cannot be had: a hole from now on, and so are all those behind it whose device does not answer any more.
+    /// What follows each other of them is then asked for at once.
+    pub(super) fn give_up(&self, worker: &Worker, extent: usize) {
+        let Some(given_up) = extent.checked_sub(self.first) else { return };
+        let answers = |at: &At| match at {
+            At::Device(lease) => worker.disk.answers(lease.place()),
+            At::Buffered(_) => true,
+        };
+        for (i, at) in self.at.borrow_mut().iter_mut().enumerate().skip(given_up) {
+            if i == given_up || at.as_ref().is_some_and(|at| !answers(at)) {
+                *at = None;
+            }
         }
     }
 

@@ -30,6 +30,7 @@ use crate::outbound::{Outbound, Outgoing, Unfinished};
 use crate::respond::{self, Made};
 use crate::worker::Worker;
 
+pub use assembly::send_lost;
 use assembly::{Assembly, Holes, assemble, send_range};
 pub use at_once::{AtOnce, Rest, at_once, send_rest};
 use heads::write_head;

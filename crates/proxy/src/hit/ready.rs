@@ -45,7 +45,7 @@ pub async fn send_extent(
         }
         Ready::Resident(lease) => {
             let source = worker.disk.source(lease.place());
-            let (file, offset) = source.ok_or(Unfinished::Source("device-gone"))?;
+            let (file, offset) = source.ok_or(Unfinished::Device("device-gone"))?;
             let again = async |left: Range<u64>| worker.disk.keep_resident(lease, left, offset).await;
             outbound.device(&*file, offset + within, n, again).await
         }

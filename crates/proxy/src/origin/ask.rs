@@ -1,8 +1,8 @@
 //! One request to an origin, and the head of its response.
 //!
 //! What must hold: the request goes out once, except that one which can be replayed goes out a second time when a
-//! reused connection turns out dead; interim responses (1xx) reach the client before the final one; a response that
-//! comes before the request body is through ends the sending of it.
+//! reused connection turns out dead; interim responses (1xx) reach the client before the final one, and never come
+//! into the middle of one; a response that comes before the request body is through ends the sending of it.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -30,8 +30,19 @@ pub struct Ask<'a> {
     pub body: Option<(&'a mut Inbound, Outgoing)>,
     /// Whether the request may go out twice: an idempotent method, and no body that is used up by sending it.
     pub replayable: bool,
-    /// The client that interim responses go to, and its version.
-    pub client: Option<(&'a Client, Version)>,
+    /// On whose behalf.
+    pub behalf: Behalf<'a>,
+}
+
+/// On whose behalf an origin is asked.
+#[derive(Clone, Copy)]
+pub enum Behalf<'a> {
+    /// On that of a client of this version which has nothing of the answer yet: interim responses go to it.
+    Client(&'a Client, Version),
+    /// On that of a client which has the beginning of the answer: what was begun is not refused.
+    Begun,
+    /// Of nobody who waits.
+    Nobody,
 }
 
 /// A response whose head, and perhaps more, is in the window.
@@ -68,8 +79,11 @@ async fn any_connection(
     ask: &Ask<'_>,
 ) -> Result<Connection, OriginError> {
     let asked_for = Instant::now();
-    let client = ask.client.map(|(client, _)| client);
-    let may_open = || requests::admit(worker, client, Cost::NewConnection, asked_for);
+    let may_open = || match ask.behalf {
+        Behalf::Client(client, _) => requests::admit(worker, Some(client), Cost::NewConnection, asked_for),
+        Behalf::Begun => Ok(()),
+        Behalf::Nobody => requests::admit(worker, None, Cost::NewConnection, asked_for),
+    };
     let mut last = OriginError::NoOrigin;
     for endpoint in ask.endpoints {
         match worker.origins.connection(endpoint, watch, may_open).await {
@@ -92,17 +106,17 @@ async fn attempt(
 ) -> Result<Answer, OriginError> {
     worker.metrics.origin_request();
     let mut window = None;
-    let (socket, client) = (&connection.socket, ask.client);
+    let (socket, behalf) = (&connection.socket, ask.behalf);
     let request_sent = match &mut ask.body {
         None => {
             pump::memory::send(socket, ask.head, false, watch, &worker.with_origin())
                 .await
                 .map_err(sending_failed)?;
-            wait_for_head(worker, watch, socket, &mut window, client).await?;
+            wait_for_head(worker, watch, socket, &mut window, behalf).await?;
             true
         }
         Some((body, outgoing)) => {
-            send_and_wait(worker, watch, socket, &mut window, ask.head, (body, *outgoing), client).await?
+            send_and_wait(worker, watch, socket, &mut window, ask.head, (body, *outgoing), behalf).await?
         }
     };
     let window = window.ok_or(OriginError::Ended)?;
@@ -117,9 +131,9 @@ async fn send_and_wait(
     window: &mut Option<Window>,
     head: &[u8],
     (body, outgoing): (&mut Inbound, Outgoing),
-    client: Option<(&Client, Version)>,
+    behalf: Behalf<'_>,
 ) -> Result<bool, OriginError> {
-    let Some((from, _)) = client else { return Err(OriginError::ClientBody("no-client")) };
+    let Behalf::Client(from, _) = behalf else { return Err(OriginError::ClientBody("no-client")) };
     let (patience, means) = (worker.with_origin(), worker.request_means());
     let mut outbound = Outbound::new(socket, watch, patience, means, head.to_vec(), outgoing);
     let from_client = worker.from_client();
@@ -128,15 +142,15 @@ async fn send_and_wait(
     let early = tokio::select! {
         biased;
         sent = &mut sending => Err(sent),
-        came = readable_head(worker, &listening, socket, window, client) => Ok(came),
+        came = readable_head(worker, &listening, socket, window, behalf) => Ok(came),
     };
     match early {
         Ok(came) => came.map(|()| false),
-        Err(Ok(())) => wait_for_head(worker, watch, socket, window, client).await.map(|()| true),
-        Err(Err(Unfinished::Source(word))) => Err(OriginError::ClientBody(word)),
+        Err(Ok(())) => wait_for_head(worker, watch, socket, window, behalf).await.map(|()| true),
+        Err(Err(Unfinished::Source(word) | Unfinished::Device(word))) => Err(OriginError::ClientBody(word)),
         // The origin may have answered and closed without reading on (413, say): look for that answer.
         Err(Err(Unfinished::Receiver(_))) => {
-            wait_for_head(worker, watch, socket, window, client).await.map(|()| false)
+            wait_for_head(worker, watch, socket, window, behalf).await.map(|()| false)
         }
     }
 }
@@ -147,26 +161,26 @@ async fn readable_head(
     watch: &Watch,
     socket: &Socket,
     window: &mut Option<Window>,
-    client: Option<(&Client, Version)>,
+    behalf: Behalf<'_>,
 ) -> Result<(), OriginError> {
     std::future::poll_fn(|cx| socket.poll_readable(cx)).await.map_err(OriginError::Failed)?;
-    wait_for_head(worker, watch, socket, window, client).await
+    wait_for_head(worker, watch, socket, window, behalf).await
 }
 
-/// Receives until a whole final response head is at the front of `window`; interim ones go to the client.
+/// Receives until a whole final response head is at the front of `window`; interim ones go to who can take them.
 async fn wait_for_head(
     worker: &Rc<Worker>,
     watch: &Watch,
     socket: &Socket,
     window: &mut Option<Window>,
-    client: Option<(&Client, Version)>,
+    behalf: Behalf<'_>,
 ) -> Result<(), OriginError> {
     let limit = worker.shared.settings.timeouts.origin_first_byte;
     let arrives = async {
         for _ in 0..=INTERIM_MAX {
             let window = receive_head(worker, socket, window).await?;
             let Some(interim) = interim_head(window, &worker.shared.wire_limits)? else { return Ok(()) };
-            if let Some((client, Version::Http11)) = client
+            if let Behalf::Client(client, Version::Http11) = behalf
                 && !client.interim(&interim.line_and_fields)
             {
                 return Err(OriginError::Babbling);
