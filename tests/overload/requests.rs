@@ -1,7 +1,7 @@
 //! The request stage: what is refused, with which words, and what is served all the same.
 
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::{Ask, Client, Origin, Reply, Response, Script, Tidegate};
 
@@ -42,6 +42,38 @@ fn hits_from_memory_are_served_and_misses_refused_until_it_is_over() {
     calm(&tidegate);
     client.get("/miss").expect(200).cache("fwd=uri-miss");
     testkit::eventually("the log says why", || tidegate.stdout().contains("shed-miss").then_some(()));
+}
+
+/// Refusals are counted over the time that they took, so a slow machine only makes them fewer.
+#[test]
+fn who_asks_again_at_once_is_refused_at_a_bounded_pace() {
+    const PACE: f64 = 5000.0;
+    let origin = Origin::always(Reply::fresh("x"));
+    let tidegate = Tidegate::reverse(&origin).workers(1).toml(CALM).start();
+    tidegate.warm("/hit");
+    let mut crowds: Vec<Vec<Client>> =
+        (0..4).map(|_| (0..400).map(|_| tidegate.client()).collect()).collect();
+    let mut other = tidegate.client();
+    crowds.iter_mut().flatten().for_each(|client| drop(client.get("/hit").expect(200)));
+    overload(&tidegate);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for crowd in &mut crowds {
+            scope.spawn(|| {
+                for _ in 0..8 {
+                    crowd.iter_mut().for_each(|client| client.send(Ask::get("/miss").bytes()));
+                    crowd.iter_mut().for_each(|client| drop(client.response().expect(503)));
+                }
+            });
+        }
+        // Who was not refused is heard meanwhile.
+        (0..100).for_each(|_| drop(other.get("/hit").expect(200).cache("hit")));
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    let refused = shed(&tidegate, "request");
+    assert_eq!(refused, 4.0 * 400.0 * 8.0);
+    // A quarter of a second's worth waits at the end.
+    assert!(refused <= (seconds + 0.25) * PACE * 1.2 + 1600.0, "{refused} in {seconds} s");
 }
 
 #[test]

@@ -4,14 +4,14 @@
 //! that was refused is answered and the connection closed, with what else had been received thrown away, because nobody
 //! can say where the next request begins.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pump::{Socket, Watch};
 use wire::{HeadScan, HeadText};
@@ -37,6 +37,8 @@ pub struct Client {
     pub allowed: bool,
     /// Its part in what is held by all clients.
     pub presence: Presence,
+    /// For how long it is not heard, because it was refused ([`crate::admission::refusals`]).
+    pub rest: Cell<Duration>,
     /// Bytes that go out before anything else: interim responses that the socket did not take.
     /// Queue: interim responses that a client does not take.
     unsent: RefCell<Vec<u8>>,
@@ -68,6 +70,7 @@ impl Client {
             mode,
             allowed,
             presence,
+            rest: Cell::default(),
             unsent: RefCell::default(),
         }
     }
@@ -122,6 +125,10 @@ pub async fn serve(mut worker: Rc<Worker>, client: Client) {
         match one_request(&worker, &client, window).await {
             ControlFlow::Continue(behind) => window = behind,
             ControlFlow::Break(()) => return,
+        }
+        let rest = client.rest.take();
+        if !rest.is_zero() {
+            Box::pin(tokio::time::sleep(rest)).await;
         }
     }
 }
@@ -292,7 +299,7 @@ async fn linger(worker: &Rc<Worker>, client: &Client) {
         }
     };
     // Whether the client ended or the moment passed makes no difference.
-    let _ = client.watch.within(std::time::Duration::from_secs(2), drain).await;
+    let _ = client.watch.within(Duration::from_secs(2), drain).await;
 }
 
 #[cfg(test)]

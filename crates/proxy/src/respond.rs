@@ -261,6 +261,7 @@ pub async fn send_made(
     let sent = pump::memory::send(&client.socket, &bytes, false, &client.watch, &worker.to_client()).await;
     if made.result == RequestResult::Shed {
         worker.metrics.shed(ShedStage::Request, 1);
+        client.rest.set(worker.refusals.rest(Instant::now()));
     }
     let mut outcome = Outcome::new(made.status, made.result).because(made.word);
     outcome.end = End::of_own(sent.is_ok());

@@ -21,6 +21,7 @@ use crate::access_log::WorkerLog;
 use crate::admission::clients::Clients;
 use crate::admission::loop_delay;
 use crate::admission::machine::Machine;
+use crate::admission::refusals::Refusals;
 use crate::admission::requests::Admission;
 use crate::admission::xdp::FrontGate;
 use crate::buffers::{Buffers, Size};
@@ -121,6 +122,8 @@ pub struct Own {
     pub disk: Disk,
     /// Which requests are refused at its load.
     pub admission: Admission,
+    /// How fast it refuses them.
+    pub refusals: Refusals,
     /// Its counters.
     pub metrics: WorkerMetrics,
     /// Its end of the access log.
@@ -254,6 +257,7 @@ pub fn run(
             origins: Pool::new(&shared.settings),
             disk: Disk::new(Arc::clone(&shared.disks))?,
             admission: Admission::new(random()),
+            refusals: Refusals::default(),
             metrics,
             log: RefCell::new(log),
             scratch: RefCell::default(),

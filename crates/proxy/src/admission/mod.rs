@@ -19,6 +19,7 @@ pub mod level;
 pub mod loop_delay;
 pub mod machine;
 pub mod queue_delay;
+pub mod refusals;
 pub mod requests;
 pub mod standing;
 pub mod xdp;
