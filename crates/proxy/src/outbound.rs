@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use pump::splice::Limits;
-use pump::{Patience, Socket, Stopped, Watch, memory, sendfile, splice};
+use pump::{Patience, Socket, Stopped, Turn, Watch, memory, sendfile, splice};
 use sys::pipe::PipePool;
 
 use crate::body::{Broken, Inbound, Span};
@@ -65,14 +65,11 @@ pub struct Outbound<'c> {
     chunk_left: u64,
     sent: Cell<u64>,
     /// Payload sent since the others on the thread had their turn.
-    sent_this_turn: u64,
+    turn: Turn,
 }
 
 /// Payloads up to this are gathered with their framing rather than sent one by one.
 const GATHER_UP_TO: usize = 4096;
-
-/// Payload that may go out to a peer that takes it as fast as it comes, before the others on the thread get their turn.
-const TURN_BYTES: u64 = 4 << 20;
 
 /// Payload per received buffer where the copy route is taken.
 const HELD_MAX: usize = 64 * 1024;
@@ -97,7 +94,7 @@ impl<'c> Outbound<'c> {
             outgoing,
             chunk_left: 0,
             sent: Cell::new(0),
-            sent_this_turn: 0,
+            turn: Turn::default(),
         }
     }
 
@@ -131,7 +128,7 @@ impl<'c> Outbound<'c> {
             sent.map_err(Unfinished::Receiver)?;
         }
         self.close(payload.len() as u64, route);
-        self.yield_when_over(payload.len() as u64).await;
+        self.turn.moved(payload.len() as u64).await;
         Ok(())
     }
 
@@ -202,7 +199,7 @@ impl<'c> Outbound<'c> {
         match sendfile::sendfile(device, offset, length, to, watch, patience, resident).await {
             Ok(()) => {
                 self.close(length, Route::Sendfile);
-                self.yield_when_over(length).await;
+                self.turn.moved(length).await;
             }
             Err(stopped) => {
                 self.close(stopped.moved, Route::Sendfile);
@@ -321,6 +318,7 @@ impl<'c> Outbound<'c> {
             let moved = splice::drain(pipe, self.socket, false, self.watch, &self.patience).await;
             moved.map_err(Unfinished::Receiver)?;
             self.close(n, Route::Splice);
+            self.turn.moved(n).await;
         }
     }
 
@@ -354,14 +352,6 @@ impl<'c> Outbound<'c> {
     fn keep_allocation(&mut self, mut held: Vec<u8>) {
         held.clear();
         self.held = held;
-    }
-
-    async fn yield_when_over(&mut self, n: u64) {
-        self.sent_this_turn += n;
-        if self.sent_this_turn >= TURN_BYTES {
-            self.sent_this_turn = 0;
-            tokio::task::yield_now().await;
-        }
     }
 
     /// Framing before `n` payload bytes.

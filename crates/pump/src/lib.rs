@@ -3,7 +3,7 @@
 //! [`route`] picks the way, one short file walks each of them: [`memory`] (bytes that rest in user memory),
 //! [`sendfile`] (device to socket), [`splice`] (socket to socket through a pipe), [`copy`] (into a buffer) and
 //! [`tunnel`] (splice, both ways). What must hold in all of them: exactly the asked number of bytes moves or the
-//! caller learns who stopped it ([`Stopped`]) and how many did move; nothing here ever waits for a disk.
+//! caller learns who stopped it ([`Stopped`]) and how many did move; nothing here ever waits for a disk, nor keeps the thread for longer than a [`turn`].
 //! HTTP, the index and settings are unknown here.
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ pub mod sendfile;
 pub mod socket;
 pub mod splice;
 pub mod tunnel;
+pub mod turn;
 
 use std::io;
 
@@ -23,6 +24,7 @@ pub use pace::Patience;
 pub use patience::{Elapsed, Timers, Watch};
 pub use route::Route;
 pub use socket::Socket;
+pub use turn::Turn;
 
 /// The side of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::io::{self, IoSlice};
 
 use crate::pace::until_writable;
-use crate::{Patience, Side, Socket, Stopped, Watch, Why};
+use crate::turn::slice;
+use crate::{Patience, Side, Socket, Stopped, Turn, Watch, Why};
 
 /// Sends all of `bytes`. `more`: further bytes follow at once.
 ///
@@ -16,11 +17,15 @@ pub async fn send(
     watch: &Watch,
     patience: &Patience,
 ) -> Result<(), Stopped> {
-    let mut sent = 0;
+    let (mut sent, mut turn) = (0, Turn::default());
     while sent < bytes.len() {
         let stopped = |why| Stopped::new(Side::To, why, sent as u64);
-        match to.try_send(&[IoSlice::new(&bytes[sent..])], more) {
-            Ok(n) => sent += n,
+        let slice = &bytes[sent..][..slice((bytes.len() - sent) as u64)];
+        match to.try_send(&[IoSlice::new(slice)], more || sent + slice.len() < bytes.len()) {
+            Ok(n) => {
+                sent += n;
+                turn.moved(n as u64).await;
+            }
             Err(full) if full.kind() == io::ErrorKind::WouldBlock => {
                 until_writable(to, watch, patience).await.map_err(stopped)?;
             }
@@ -42,8 +47,12 @@ pub async fn send_two(
     watch: &Watch,
     patience: &Patience,
 ) -> Result<(), Stopped> {
-    match to.try_send(&[IoSlice::new(head), IoSlice::new(body)], more) {
-        Ok(n) => send_rest_of_two(to, head, body, n, more, watch, patience).await,
+    let first = &body[..slice(body.len() as u64)];
+    match to.try_send(&[IoSlice::new(head), IoSlice::new(first)], more || first.len() < body.len()) {
+        Ok(n) => {
+            Turn::default().moved(n as u64).await;
+            send_rest_of_two(to, head, body, n, more, watch, patience).await
+        }
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
             send_rest_of_two(to, head, body, 0, more, watch, patience).await
         }

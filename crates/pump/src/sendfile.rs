@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 
 use crate::pace::until_writable;
-use crate::{Patience, Side, Socket, Stopped, Watch, Why};
+use crate::turn::slice;
+use crate::{Patience, Side, Socket, Stopped, Turn, Watch, Why};
 
 /// Sends `length` bytes of `device` from byte `offset` on. `resident` makes what is left of them resident, if it is not.
 ///
@@ -25,11 +26,12 @@ pub async fn sendfile(
     mut resident: impl AsyncFnMut(Range<u64>) -> io::Result<()>,
 ) -> Result<(), Stopped> {
     let (mut at, end) = (offset, offset + length);
+    let mut turn = Turn::default();
     while at < end {
-        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
-        match to.attempt(|socket| sys::sendfile::sendfile(socket, &device, &mut at, left)) {
+        let ask = slice(end - at);
+        match to.attempt(|socket| sys::sendfile::sendfile(socket, &device, &mut at, ask)) {
             Ok(0) => return Err(Stopped::new(Side::From, Why::Ended, at - offset)),
-            Ok(_) => {}
+            Ok(n) => turn.moved(n as u64).await,
             Err(full) if full.kind() == ErrorKind::WouldBlock => {
                 let stopped = |why| Stopped::new(Side::To, why, at - offset);
                 until_writable(to, watch, patience).await.map_err(stopped)?;

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use sys::pipe::Pipe;
 
 use crate::pace::until_writable;
-use crate::{Patience, Side, Socket, Stopped, Watch, Why, settle};
+use crate::{Patience, Side, Socket, Stopped, Turn, Watch, Why, settle};
 
 /// The patience with each side.
 #[derive(Clone, Copy, Debug)]
@@ -32,13 +32,14 @@ pub async fn splice(
     watch: &Watch,
     limits: Limits<'_>,
 ) -> Result<(), Stopped> {
-    let mut moved = 0u64;
+    let (mut moved, mut turn) = (0u64, Turn::default());
     while moved < length {
         let left = length - moved;
         let taken = take(from, pipe, left, watch, limits.from).await;
         let taken = taken.map_err(|why| Stopped::new(Side::From, why, moved))?;
         let hold = more || taken < left;
         moved += drain(pipe, to, hold, watch, limits.to).await.map_err(|s| s.after(moved))?;
+        turn.moved(taken).await;
     }
     Ok(())
 }

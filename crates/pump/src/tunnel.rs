@@ -7,7 +7,7 @@ use std::time::Duration;
 use sys::pipe::{Pipe, PipePool};
 
 use crate::splice::{drain, take};
-use crate::{Patience, Socket, Timers, Watch, Why, copy, memory};
+use crate::{Patience, Socket, Timers, Turn, Watch, Why, copy, memory};
 
 /// Bytes that a tunnel carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +67,7 @@ impl Way<'_> {
     }
 
     async fn by_pipe(&self, pipe: &mut Pipe, carried: &mut u64) -> Result<(), Why> {
+        let mut turn = Turn::default();
         loop {
             let before = self.steps.get();
             match take(self.from, pipe, u64::MAX, &self.watch, &self.patience()).await {
@@ -75,15 +76,17 @@ impl Way<'_> {
                 Err(Why::Stalled) if self.steps.get() != before => continue,
                 Err(why) => return Err(why),
             }
-            *carried +=
-                drain(pipe, self.to, false, &self.watch, &self.patience()).await.map_err(|s| s.why)?;
+            let moved = drain(pipe, self.to, false, &self.watch, &self.patience()).await;
+            let moved = moved.map_err(|s| s.why)?;
+            *carried += moved;
             self.steps.set(self.steps.get() + 1);
+            turn.moved(moved).await;
         }
     }
 
     /// Where no pipe is to be had.
     async fn by_copy(&self, carried: &mut u64) -> Result<(), Why> {
-        let mut buffer = vec![0; 16 * 1024];
+        let (mut buffer, mut turn) = (vec![0; 16 * 1024], Turn::default());
         loop {
             let before = self.steps.get();
             let n = match copy::receive(self.from, &mut buffer, &self.watch, &self.patience()).await {
@@ -96,6 +99,7 @@ impl Way<'_> {
             sent.map_err(|s| s.why)?;
             *carried += n as u64;
             self.steps.set(self.steps.get() + 1);
+            turn.moved(n as u64).await;
         }
     }
 }

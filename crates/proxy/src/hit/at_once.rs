@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pump::turn::slice;
 use semantics::cache_status::CacheStatus;
 use semantics::reuse::{Reuse, may_reuse};
 use store::At;
@@ -124,7 +125,7 @@ fn lend_now(
         return AtOnce::Partly(outcome, Rest::Lent(head[sent..].to_vec(), file, offset, length, lease));
     }
     let mut at = offset;
-    match sys::sendfile::sendfile(&client.socket, &*file, &mut at, length as usize) {
+    match sys::sendfile::sendfile(&client.socket, &*file, &mut at, slice(length)) {
         Ok(_) if at - offset == length => AtOnce::Sent(outcome),
         Err(e) if e.kind() != ErrorKind::WouldBlock => {
             AtOnce::Sent(Outcome { end: End::ClientGone, ..outcome })
@@ -136,7 +137,9 @@ fn lend_now(
 fn send_kept(worker: &Worker, client: &Client, head: &[u8], body: Bytes, mut outcome: Outcome) -> AtOnce {
     outcome.body_bytes = body.len() as u64;
     worker.metrics.body_bytes(Route::Memory, body.len() as u64);
-    let sent = match client.socket.try_send(&[IoSlice::new(head), IoSlice::new(&body)], false) {
+    let first = &body[..slice(body.len() as u64)];
+    let more = first.len() < body.len();
+    let sent = match client.socket.try_send(&[IoSlice::new(head), IoSlice::new(first)], more) {
         Ok(n) if n == head.len() + body.len() => return AtOnce::Sent(outcome),
         Ok(n) => n,
         Err(e) if e.kind() == ErrorKind::WouldBlock => 0,
@@ -181,6 +184,8 @@ fn send_now(
 pub async fn send_rest(worker: &Rc<Worker>, client: &Client, rest: Rest) -> bool {
     let patience = &worker.to_client();
     let (socket, watch) = (&client.socket, &client.watch);
+    // What went out was this connection's turn.
+    tokio::task::yield_now().await;
     match rest {
         Rest::Bytes(bytes) => pump::memory::send(socket, &bytes, false, watch, patience).await.is_ok(),
         Rest::Kept(head, body, from) => {
