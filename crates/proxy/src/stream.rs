@@ -140,7 +140,8 @@ async fn stream(
     let sent = async {
         while let Sent::UpTo(lost) = send(x, &mut outbound, &mut follower, range.end).await? {
             let n = lost.end - lost.start;
-            hit::send_lost(x, &mut outbound, &follower.promised, lost).await?;
+            // Seldom, and large: in a box, or every connection would have room for it.
+            Box::pin(hit::send_lost(x, &mut outbound, &follower.promised, lost)).await?;
             follower.advance(n);
         }
         outbound.end(&Fields::new()).await
