@@ -59,6 +59,33 @@ fn a_dead_origin_takes_its_share_and_the_others_go_on() {
 }
 
 #[test]
+fn many_dead_origins_leave_descriptors_for_everybody_else() {
+    const DEAD: usize = 10;
+    let (dead, alive) = ([(); DEAD].map(|()| Script::new()), Origin::always(Reply::fresh("x")));
+    let site = |host: &str, url: &str| format!("[[site]]\nhosts = [\"{host}\"]\norigins = [\"{url}\"]\n");
+    let mut sites = site("alive.example", &alive.url(""));
+    for (n, dead) in dead.iter().enumerate() {
+        sites += &site(&format!("dead{n}.example"), &dead.url(""));
+    }
+    let limited = ["prlimit", "--nofile=900:900"];
+    let tidegate = Tidegate::reverse_sites(&sites).workers(1).under(&limited).start();
+    tidegate.ask(Ask::get("/").host("alive.example")).expect(200);
+    // A third of the descriptors is 300, of which these want all and more.
+    let ask = |n: usize| {
+        let mut client = tidegate.client();
+        client.send(Ask::get(&format!("/{n}")).host(&format!("dead{}.example", n % DEAD)).bytes());
+        client
+    };
+    let held: Vec<Client> = (0..360).map(ask).collect();
+    eventually("those beyond are refused", || (crate::shed(&tidegate, "request") >= 60.0).then_some(()));
+    assert!(tidegate.metrics().sum("tidegate_requests_in_flight") <= 300.0);
+    for _ in 0..5 {
+        tidegate.ask(Ask::get("/").host("alive.example")).expect(200).cache("hit");
+    }
+    drop(held);
+}
+
+#[test]
 fn nobody_waits_for_a_connection_for_ever() {
     let (dead, alive) = (Script::new(), Origin::always(Reply::ok("x")));
     let tidegate = two_sites(&dead, &alive, "300ms");

@@ -31,6 +31,8 @@ pub enum Shed {
     OriginFull,
     /// None of these connections has become free in time.
     OriginBusy,
+    /// All origins together have the connections that they may have.
+    OriginsFull,
 }
 
 impl Shed {
@@ -43,13 +45,14 @@ impl Shed {
             Self::Background => "shed-background",
             Self::OriginFull => "origin-full",
             Self::OriginBusy => "origin-busy",
+            Self::OriginsFull => "origins-full",
         }
     }
 
     /// The one with this word.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
-        let others = [Self::Waited, Self::Background, Self::OriginFull, Self::OriginBusy];
+        let others = [Self::Waited, Self::Background, Self::OriginFull, Self::OriginBusy, Self::OriginsFull];
         Cost::ALL.map(Self::Cost).into_iter().chain(others).find(|shed| shed.word() == word)
     }
 
@@ -57,7 +60,7 @@ impl Shed {
     #[must_use]
     pub const fn error_type(self) -> &'static str {
         match self {
-            Self::OriginFull | Self::OriginBusy => "connection_limit_reached",
+            Self::OriginFull | Self::OriginBusy | Self::OriginsFull => "connection_limit_reached",
             Self::Cost(_) | Self::Waited | Self::Background => "proxy_internal_response",
         }
     }
@@ -210,6 +213,7 @@ mod tests {
             Shed::Background,
             Shed::OriginFull,
             Shed::OriginBusy,
+            Shed::OriginsFull,
         ]);
         for shed in all {
             assert_eq!(Shed::of_word(shed.word()), Some(shed));

@@ -2,7 +2,7 @@
 //!
 //! What must hold: a connection in the pool has nothing to say; one on which bytes or an end have come meanwhile is
 //! dropped when it is met. The newest is used first, so that the others can grow old and go. Bounded for each origin, those
-//! in use by [`Slots`], so that an origin which does not answer costs what it may have and no more.
+//! in use by [`Slots`] and all together by a [`Room`], so that an origin which does not answer costs what it may have and no more.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use pump::{Socket, Watch};
 
 use super::resolve::Resolver;
-use super::slots::{Slot, Slots};
+use super::slots::{Room, Slot, Slots};
 use super::{Endpoint, OriginError};
 use crate::admission::requests::Shed;
 use crate::settings::Settings;
@@ -43,17 +43,30 @@ struct Idle {
 }
 
 /// What there is of one origin.
-#[derive(Default)]
 struct Kept {
     /// Queue: idle connections to one origin.
     idle: VecDeque<Idle>,
     slots: Rc<Slots>,
 }
 
+impl Kept {
+    fn new(room: &Rc<Room>) -> Self {
+        Self { idle: VecDeque::new(), slots: Slots::new(room) }
+    }
+}
+
+/// What a worker's origins may have in use together: its part of a third of all descriptors. Each has a client's beside
+/// it, and a third is left for those who want nothing of an origin.
+fn in_all(workers: usize) -> usize {
+    let descriptors = sys::limits::descriptors().soft.unwrap_or(u64::MAX);
+    usize::try_from(descriptors / 3).unwrap_or(usize::MAX) / workers.max(1)
+}
+
 /// The pool of one thread.
 pub struct Pool {
     /// Queue: origins that are spoken to.
     kept: RefCell<HashMap<Rc<Endpoint>, Kept>>,
+    room: Rc<Room>,
     resolver: Resolver,
     bounds: Cell<Bounds>,
 }
@@ -85,7 +98,8 @@ impl Pool {
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         let bounds = Cell::new(Bounds::of(settings));
-        Self { kept: RefCell::default(), resolver: Resolver::default(), bounds }
+        let room = Room::new(in_all(settings.workers));
+        Self { kept: RefCell::default(), room, resolver: Resolver::default(), bounds }
     }
 
     /// Goes by these settings from now on.
@@ -131,7 +145,7 @@ impl Pool {
         let Bounds { keep, .. } = self.bounds.get();
         let Connection { socket, endpoint, address, slot, .. } = connection;
         let mut kept = self.kept.borrow_mut();
-        let idle = &mut kept.entry(endpoint).or_default().idle;
+        let idle = &mut kept.entry(endpoint).or_insert_with(|| Kept::new(&self.room)).idle;
         while idle.len() >= keep.max(1) {
             idle.pop_front();
         }
@@ -156,7 +170,11 @@ impl Pool {
 
     async fn slot(&self, endpoint: &Rc<Endpoint>, watch: &Watch) -> Result<Slot, OriginError> {
         let Bounds { in_use, wait, .. } = self.bounds.get();
-        let slots = Rc::clone(&self.kept.borrow_mut().entry(Rc::clone(endpoint)).or_default().slots);
+        let slots = {
+            let mut kept = self.kept.borrow_mut();
+            let kept = kept.entry(Rc::clone(endpoint)).or_insert_with(|| Kept::new(&self.room));
+            Rc::clone(&kept.slots)
+        };
         slots.take(in_use, watch, wait).await.map_err(OriginError::Shed)
     }
 

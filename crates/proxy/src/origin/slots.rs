@@ -2,6 +2,7 @@
 //!
 //! What must hold: never more than the limit in use, never more than [`waiting_max`] waiting, nobody waits longer than the
 //! time given; who came first is served first; a slot comes back on drop, and so does the place of one who leaves the queue.
+//! All origins together have a [`Room`], so that many dead ones take neither every descriptor nor each other's part.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use pump::Watch;
 use tokio::sync::Notify;
 
+use crate::admission::clients;
 use crate::admission::requests::Shed;
 
 /// Requests that may wait for a connection of an origin that may have so many.
@@ -18,9 +20,29 @@ pub(super) const fn waiting_max(limit: usize) -> usize {
     limit
 }
 
+/// What all origins of a thread may have in use together.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Queue: connections in use to all origins.
+    used: Cell<usize>,
+    most: usize,
+}
+
+impl Room {
+    pub(super) fn new(most: usize) -> Rc<Self> {
+        Rc::new(Self { used: Cell::new(0), most })
+    }
+
+    /// Whether an origin that has so many may have one more: shared as connections are among clients.
+    fn has_one_for(&self, held: usize) -> bool {
+        clients::may_connect(held as u64, self.used.get() as u64, self.most as u64)
+    }
+}
+
 /// The slots of one origin.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Slots {
+    room: Rc<Room>,
     /// Queue: connections in use to one origin.
     used: Cell<usize>,
     waiting: Cell<usize>,
@@ -33,10 +55,16 @@ pub(super) struct Slots {
 pub(super) struct Slot(Rc<Slots>);
 
 impl Slots {
+    /// Nobody has one yet.
+    pub(super) fn new(room: &Rc<Room>) -> Rc<Self> {
+        let (used, waiting, freed) = (Cell::new(0), Cell::new(0), Notify::new());
+        Rc::new(Self { room: Rc::clone(room), used, waiting, freed })
+    }
+
     /// Takes a slot, and waits for one if there is none, at most for `patience`.
     ///
     /// # Errors
-    /// When as many wait already as may, or none became free.
+    /// When as many wait already as may, none became free, or all origins together have what they may.
     pub(super) async fn take(
         self: &Rc<Self>,
         limit: usize,
@@ -44,7 +72,8 @@ impl Slots {
         patience: Duration,
     ) -> Result<Slot, Shed> {
         if self.waiting.get() == 0 && self.used.get() < limit {
-            return Ok(self.one());
+            // No slot of this origin would end that: there is nothing to wait for.
+            return if self.has_room() { Ok(self.one()) } else { Err(Shed::OriginsFull) };
         }
         if self.waiting.get() >= waiting_max(limit) {
             return Err(Shed::OriginFull);
@@ -61,13 +90,18 @@ impl Slots {
         let _place = Place::of(self);
         loop {
             self.freed.notified().await;
-            if self.used.get() < limit {
+            if self.used.get() < limit && self.has_room() {
                 return self.one();
             }
         }
     }
 
+    fn has_room(&self) -> bool {
+        self.room.has_one_for(self.used.get())
+    }
+
     fn one(self: &Rc<Self>) -> Slot {
+        self.room.used.set(self.room.used.get() + 1);
         self.used.set(self.used.get() + 1);
         Slot(Rc::clone(self))
     }
@@ -76,6 +110,7 @@ impl Slots {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.0.used.set(self.0.used.get() - 1);
+        self.0.room.used.set(self.0.room.used.get() - 1);
         if self.0.waiting.get() > 0 {
             self.0.freed.notify_one();
         }
@@ -112,7 +147,7 @@ mod tests {
             .enable_all()
             .build_local(tokio::runtime::LocalOptions::default())
             .unwrap();
-        runtime.block_on(test(Timers::new(), Rc::new(Slots::default())));
+        runtime.block_on(test(Timers::new(), Slots::new(&Room::new(1000))));
     }
 
     async fn settle() {
@@ -158,6 +193,29 @@ mod tests {
             let slot = stays.await.unwrap().unwrap();
             drop(slot);
             assert!(slots.is_idle() && slots.used.get() == 0 && slots.waiting.get() == 0);
+        });
+    }
+
+    #[test]
+    fn many_dead_origins_leave_room_for_others() {
+        run(async |timers, _| {
+            let room = Room::new(900);
+            let watch = timers.watch();
+            let (mut held, mut taken) = (Vec::new(), Vec::new());
+            for _ in 0..3 {
+                let slots = Slots::new(&room);
+                let refused = loop {
+                    match slots.take(1000, &watch, LONG).await {
+                        Ok(slot) => held.push(slot),
+                        Err(why) => break why,
+                    }
+                };
+                taken.push((slots.used.get(), refused));
+            }
+            // Each at most eight times what is left.
+            assert_eq!(taken, [800, 89, 10].map(|used| (used, Shed::OriginsFull)));
+            drop(held);
+            assert_eq!(room.used.get(), 0);
         });
     }
 
