@@ -1,15 +1,17 @@
 //! The duel: should an object that is asked for the first time be written?
 //!
 //! Mostly not: it is not asked for again before its segment is taken back, and what it displaces is. But where
-//! popularity changes faster than the cache turns over, waiting for a second request costs a hit for each object that
-//! becomes popular. No rule knows beforehand, so both are tried: two caches of numbers, one for each answer, see
+//! popularity changes faster than the cache turns over, waiting for more requests costs a hit or two for each object
+//! that becomes popular. No rule knows beforehand, so both are tried: two caches of numbers, one for each answer, see
 //! the requests for a sample of the objects (miniature simulation: Waldspurger, Saemundsson, Ahmad and Park, ATC
 //! 2017), and the store follows the one that has more hits.
 //!
 //! To change over is not free (the log has to turn over before it pays), so the verdict changes only for a
 //! difference of one percent of the requests over twenty turnovers of the sample. All objects count as equally large.
 
+use super::counts::{Counts, are_enough};
 use super::left_after_carry;
+use super::price::Price;
 use std::collections::{HashMap, VecDeque};
 
 /// Objects in the sample that are stored at a time; the index's, divided by a power of two.
@@ -32,7 +34,8 @@ pub(super) fn sample_bits(objects: u64) -> u64 {
 #[derive(Debug)]
 pub(super) struct Duel {
     at_once: Shadow,
-    second_time: Shadow,
+    earned: Shadow,
+    counts: Counts,
     capacity: u64,
     requests: u64,
     /// Whether the objects that are asked for the first time are better written.
@@ -41,10 +44,10 @@ pub(super) struct Duel {
 
 impl Duel {
     pub(super) fn new() -> Self {
-        let shadow = |admits_first| Shadow { admits_first, ..Shadow::default() };
         Self {
-            at_once: shadow(true),
-            second_time: shadow(false),
+            at_once: Shadow::default(),
+            earned: Shadow::default(),
+            counts: Counts::new(),
             capacity: SAMPLE_MIN,
             requests: 0,
             verdict: false,
@@ -57,25 +60,30 @@ impl Duel {
             *self = Self { verdict: self.verdict, ..Self::new() };
         }
         self.capacity = objects.max(SAMPLE_MIN);
+        self.counts.fit(self.capacity);
     }
 
-    /// Takes a request of the sample; gives the verdict when it was looked at.
+    /// Takes a request of the sample, by the object's hash; gives the verdict when it was looked at.
     pub(super) fn request(&mut self, of: u64) -> Option<bool> {
-        let capacity = self.capacity as usize;
-        self.at_once.request(of, capacity);
-        self.second_time.request(of, capacity);
+        if are_enough(self.counts.requests(), self.capacity) {
+            self.counts.halve();
+        }
+        let (capacity, before) = (self.capacity as usize, self.counts.count(of));
+        let counts = &self.counts;
+        self.at_once.request(of, capacity, counts, |_| true);
+        self.earned.request(of, capacity, counts, |price| price.is_met_by(before));
         self.requests += 1;
         let due = self.requests >= self.capacity * LOOK_EVERY;
         due.then(|| self.look())
     }
 
     fn look(&mut self) -> bool {
-        let lead = self.at_once.hits - self.second_time.hits;
+        let lead = self.at_once.hits - self.earned.hits;
         let needed = MARGIN * self.requests as f64 / (1.0 - KEPT);
         self.verdict = if self.verdict { lead > -needed } else { lead > needed };
         self.requests = 0;
         self.at_once.hits *= KEPT;
-        self.second_time.hits *= KEPT;
+        self.earned.hits *= KEPT;
         self.verdict
     }
 }
@@ -83,38 +91,27 @@ impl Duel {
 /// A cache of numbers that works as the store does, object by object.
 #[derive(Debug, Default)]
 struct Shadow {
-    admits_first: bool,
     /// Queue: objects in the sample of a duel.
     queue: VecDeque<u64>,
     /// Queue: objects in the sample of a duel.
     uses: HashMap<u64, u32>,
-    /// Queue: objects in the sample of a duel.
-    ghost: VecDeque<u64>,
-    /// How often each is in the ghost's queue.
-    /// Queue: objects in the sample of a duel.
-    ghosts: HashMap<u64, u32>,
+    price: Price,
     hits: f64,
 }
 
 impl Shadow {
-    fn request(&mut self, of: u64, capacity: usize) {
+    fn request(&mut self, of: u64, capacity: usize, counts: &Counts, admits: impl Fn(&Price) -> bool) {
         if let Some(uses) = self.uses.get_mut(&of) {
             *uses = (*uses + 1).min(USES_MAX);
             self.hits += 1.0;
-            return;
+        } else if self.queue.len() < capacity || admits(&self.price) {
+            self.make_room(capacity, counts);
+            self.queue.push_back(of);
+            self.uses.insert(of, 0);
         }
-        let has_room = self.queue.len() < capacity;
-        let is_known = self.ghosts.contains_key(&of);
-        if !self.admits_first && !is_known && !has_room {
-            return self.remember(of, capacity);
-        }
-        self.ghosts.remove(&of);
-        self.make_room(capacity);
-        self.queue.push_back(of);
-        self.uses.insert(of, 0);
     }
 
-    fn make_room(&mut self, capacity: usize) {
+    fn make_room(&mut self, capacity: usize, counts: &Counts) {
         while self.queue.len() >= capacity {
             let Some(oldest) = self.queue.pop_front() else { return };
             match self.uses.remove(&oldest) {
@@ -122,21 +119,7 @@ impl Shadow {
                     self.uses.insert(oldest, left_after_carry(uses));
                     self.queue.push_back(oldest);
                 }
-                _ => self.remember(oldest, capacity),
-            }
-        }
-    }
-
-    fn remember(&mut self, of: u64, capacity: usize) {
-        self.ghost.push_back(of);
-        *self.ghosts.entry(of).or_insert(0) += 1;
-        while self.ghost.len() > capacity {
-            let Some(oldest) = self.ghost.pop_front() else { return };
-            if let Some(times) = self.ghosts.get_mut(&oldest) {
-                *times -= 1;
-                if *times == 0 {
-                    self.ghosts.remove(&oldest);
-                }
+                _ => self.price.left(counts.of(oldest)),
             }
         }
     }
@@ -150,7 +133,9 @@ mod tests {
     fn verdict(of: impl Fn(u64) -> u64) -> bool {
         let mut duel = Duel::new();
         duel.fit(200, true);
-        (0..200_000).map(|at| duel.request(of(at))).fold(false, |last, now| now.unwrap_or(last))
+        (0..200_000)
+            .map(|at| duel.request(super::super::mix(of(at))))
+            .fold(false, |last, now| now.unwrap_or(last))
     }
 
     fn chance(at: u64, below: u64) -> u64 {
@@ -174,11 +159,10 @@ mod tests {
         assert_eq!([0, 4096, 4097, 8194, 100_000_000].map(sample_bits), [0, 0, 1, 2, 15]);
         let mut duel = Duel::new();
         duel.fit(SAMPLE_MAX, true);
-        (0..100_000).for_each(|at| _ = duel.request(chance(at, 50_000)));
-        for shadow in [&duel.at_once, &duel.second_time] {
-            assert!(shadow.queue.len() as u64 <= SAMPLE_MAX && shadow.ghost.len() as u64 <= SAMPLE_MAX);
+        (0..100_000).for_each(|at| _ = duel.request(super::super::mix(chance(at, 50_000))));
+        for shadow in [&duel.at_once, &duel.earned] {
+            assert!(shadow.queue.len() as u64 <= SAMPLE_MAX);
             assert_eq!(shadow.queue.len(), shadow.uses.len());
-            assert!(shadow.ghosts.len() <= shadow.ghost.len());
         }
     }
 }
