@@ -118,12 +118,6 @@ pub struct ContentsTable {
 }
 
 impl ContentsTable {
-    /// The table of these entries.
-    pub(crate) fn of(entries: &[Entry]) -> Self {
-        let mut bytes = vec![0; entries.len() * ENTRY_BYTES as usize];
-        Self { entries: entries.len() as u32, crc: encode_entries(entries, &mut bytes) }
-    }
-
     /// Bytes of one copy, in whole blocks. For tables that [`ContentsTable::fits`].
     pub fn bytes(&self) -> u32 {
         round_to_blocks(self.entries * ENTRY_BYTES)
@@ -201,7 +195,7 @@ impl Trailer {
         copy(0).or_else(|_| copy(self.contents_bytes(geometry) / 2))
     }
 
-    /// Contents tables and trailer as one run of blocks, which ends where the segment ends.
+    /// Contents tables and trailer as one run of blocks, which ends where the segment ends; where that begins, and its table.
     pub(crate) fn encode_with_contents(
         device: DeviceId,
         segment: u32,
@@ -209,7 +203,7 @@ impl Trailer {
         entries: &[Entry],
         data_bytes: u32,
         geometry: &Geometry,
-    ) -> (u32, BlockBuf) {
+    ) -> (u32, ContentsTable, BlockBuf) {
         let table = round_to_blocks(entries.len() as u32 * ENTRY_BYTES);
         let contents_offset = geometry.trailer_offset() - 2 * table;
         let mut run = BlockBuf::zeroed(2 * table + BLOCK_BYTES);
@@ -230,7 +224,7 @@ impl Trailer {
             reserved2: 0,
         });
         run.as_mut()[2 * table as usize..].copy_from_slice(trailer.as_ref());
-        (contents_offset, run)
+        (contents_offset, ContentsTable { entries: entries.len() as u32, crc: contents_crc }, run)
     }
 }
 

@@ -12,6 +12,7 @@
 //! Knows one device; the order of locks is checkpoint, log, index shard.
 
 mod append;
+mod entries;
 mod reclaim;
 mod victim;
 
@@ -32,6 +33,7 @@ use crate::stats::SegmentCounts;
 use crate::types::{Declined, DeviceId, DeviceIndex, Lsn, Millis, Place};
 use append::Gather;
 use bytes::Bytes;
+use entries::Entries;
 pub(crate) use reclaim::Body;
 use reclaim::{Draining, Reclaim};
 use std::collections::{HashMap, VecDeque};
@@ -174,7 +176,7 @@ struct Open {
     /// End of the space that was given out.
     top: u32,
     data_bytes: u32,
-    entries: Vec<Entry>,
+    entries: Entries,
     gather: Option<Gather>,
 }
 
@@ -194,7 +196,24 @@ pub(crate) struct Covered {
     pub(crate) sealed: Vec<Life>,
     pub(crate) last_lsn: u64,
     pub(crate) owed: Owed,
-    pub(crate) open: Option<OpenContents>,
+    pub(crate) open: Option<CoveredOpen>,
+}
+
+/// The open segment as a checkpoint has it.
+#[derive(Debug)]
+pub(crate) struct CoveredOpen {
+    segment: u32,
+    sequence: u64,
+    data_bytes: u32,
+    entries: Entries,
+}
+
+impl CoveredOpen {
+    /// As it is written. All its entries are copied: not under a log's lock.
+    pub(crate) fn contents(&self) -> OpenContents {
+        let Self { segment, sequence, data_bytes, ref entries } = *self;
+        OpenContents { segment, sequence, data_bytes, entries: entries.to_vec() }
+    }
 }
 
 /// A request that failed.
@@ -300,7 +319,7 @@ impl Log {
         self.device.lives.open(segment, sequence, false);
         let header = Header { device: self.device.id, segment, sequence };
         self.write(segment, sequence, 0, header.encode(), out);
-        let (entries, gather) = (Vec::new(), None);
+        let (entries, gather) = (Entries::default(), None);
         self.open = Some(Open { segment, sequence, top: BLOCK_BYTES, data_bytes: 0, entries, gather });
         self.pay_owed();
         self.start_reclaim(out);
@@ -316,8 +335,9 @@ impl Log {
     fn seal(&mut self, out: &mut Outbox) {
         self.close_gather(out);
         let Some(open) = self.open.take() else { return };
-        let Open { segment, sequence, data_bytes, entries, .. } = open;
-        let (contents_offset, run) = Trailer::encode_with_contents(
+        let Open { segment, sequence, data_bytes, .. } = open;
+        let entries = open.entries.to_vec();
+        let (contents_offset, table, run) = Trailer::encode_with_contents(
             self.device.id,
             segment,
             sequence,
@@ -327,7 +347,6 @@ impl Log {
         );
         debug_assert!(contents_offset >= open.top);
         self.write(segment, sequence, contents_offset, run, out);
-        let table = ContentsTable::of(&entries);
         self.states[segment as usize] = State::Sealed(Sealed { sequence, table, data_bytes });
         self.sealed.push_back(segment);
         self.unsettled.insert(segment, entries);
@@ -377,7 +396,7 @@ impl Log {
         self.device.lives.close(segment);
         self.states[segment as usize] = State::Unusable;
         self.sealed.retain(|&sealed| sealed != segment);
-        let open = self.open.take_if(|open| open.segment == segment).map(|open| open.entries);
+        let open = self.open.take_if(|open| open.segment == segment).map(|open| open.entries.to_vec());
         let entries = open.or_else(|| self.unsettled.remove(&segment)).unwrap_or_default();
         let number = self.device.base + segment;
         self.common.index.sweep(|location| location.segment() == number);
@@ -439,7 +458,7 @@ impl Log {
         self.flush_gather(out);
         let open = self.open.as_ref().map(|open| {
             let Open { segment, sequence, data_bytes, ref entries, .. } = *open;
-            OpenContents { segment, sequence, data_bytes, entries: entries.clone() }
+            CoveredOpen { segment, sequence, data_bytes, entries: entries.clone() }
         });
         let counts = |life: &Life| self.device.counts(life.sequence);
         let sealed = self.lives().filter(counts).collect();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::block::Blocks;
 use crate::disk::checkpoint::{Checkpoint, Life, OpenContents, Owed};
-use crate::disk::segment::{ContentsTable, Entry, Trailer};
+use crate::disk::segment::{Entry, Trailer};
 use crate::disk::superblock::candidates;
 use crate::health::Health;
 use crate::lease::Lives;
@@ -227,11 +227,11 @@ impl DeviceRecovery {
         let Some(geometry) = self.geometry() else { return };
         let open = self.checkpoint().and_then(|checkpoint| checkpoint.open.clone());
         let Some(OpenContents { segment, sequence, data_bytes, entries }) = open else { return };
-        let (offset, run) =
+        let (offset, table, run) =
             Trailer::encode_with_contents(self.id(), segment, sequence, &entries, data_bytes, &geometry);
         let at = geometry.segment_start(segment) + u64::from(offset);
         self.queue.push_back(Job::Write { at, data: run.freeze() });
-        let life = Life { sequence, segment, table: ContentsTable::of(&entries), data_bytes };
+        let life = Life { sequence, segment, table, data_bytes };
         self.closed = Some((life, entries));
     }
 

@@ -108,7 +108,8 @@ impl Shared {
     }
 
     /// What all logs hold at one moment. An object that moves from one to another has its new record covered with the
-    /// tombstone for its old one, or only the record, because that comes first.
+    /// tombstone for its old one, or only the record, because that comes first. Everybody waits meanwhile: what there is much
+    /// of is shared here and copied afterwards.
     fn cut(&self, waiting: &mut HashSet<IoId>, out: &mut Outbox) -> Vec<(&Device, Covered)> {
         let healthy = self.devices.iter().filter(|device| !device.info.is_retired());
         let mut logs: Vec<_> = healthy.map(|device| (device, device.log.lock())).collect();
@@ -136,7 +137,7 @@ impl Shared {
             last_lsn,
             members: members.copied().collect(),
             owed,
-            open,
+            open: open.map(|open| open.contents()),
             note,
         }
     }
@@ -245,3 +246,6 @@ impl Store {
         number
     }
 }
+
+#[cfg(test)]
+mod measured;

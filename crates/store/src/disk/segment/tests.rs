@@ -33,7 +33,7 @@ fn header_comes_back() {
 fn contents_come_back_and_end_at_the_end() {
     for count in [0, 1, 128, 129, 300] {
         let written = entries(count);
-        let (offset, run) = Trailer::encode_with_contents(DEVICE, 4, 6, &written, 500, &geometry());
+        let (offset, _, run) = Trailer::encode_with_contents(DEVICE, 4, 6, &written, 500, &geometry());
         assert_eq!(offset + run.len(), geometry().segment_bytes());
         let split = run.as_ref().len() - BLOCK_BYTES as usize;
         let trailer = Trailer::decode(&run.as_ref()[split..], &geometry()).unwrap();
@@ -46,7 +46,7 @@ fn contents_come_back_and_end_at_the_end() {
 #[test]
 fn one_flipped_bit_is_noticed_or_made_good() {
     let written = entries(20);
-    let (_, run) = Trailer::encode_with_contents(DEVICE, 4, 6, &written, 500, &geometry());
+    let (_, _, run) = Trailer::encode_with_contents(DEVICE, 4, 6, &written, 500, &geometry());
     let good = run.as_ref();
     let read = |bytes: &[u8]| {
         let trailer = Trailer::decode(&bytes[8192..], &geometry())?;
