@@ -248,4 +248,4 @@ impl Store {
 }
 
 #[cfg(test)]
-mod measured;
+mod tests;
