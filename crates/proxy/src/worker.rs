@@ -23,6 +23,7 @@ use crate::admission::loop_delay;
 use crate::admission::machine::Machine;
 use crate::admission::refusals::Refusals;
 use crate::admission::requests::Admission;
+use crate::admission::turns::Turns;
 use crate::admission::xdp::FrontGate;
 use crate::buffers::{Buffers, Size};
 use crate::cache::Cache;
@@ -124,6 +125,8 @@ pub struct Own {
     pub admission: Admission,
     /// How fast it refuses them.
     pub refusals: Refusals,
+    /// Who asks origins next.
+    pub turns: Turns,
     /// Its counters.
     pub metrics: WorkerMetrics,
     /// Its end of the access log.
@@ -258,6 +261,7 @@ pub fn run(
             disk: Disk::new(Arc::clone(&shared.disks))?,
             admission: Admission::new(random()),
             refusals: Refusals::default(),
+            turns: Turns::default(),
             metrics,
             log: RefCell::new(log),
             scratch: RefCell::default(),
@@ -270,6 +274,8 @@ pub fn run(
         }
         tokio::task::spawn_local(keep_time(Rc::clone(&worker)));
         tokio::task::spawn_local(loop_delay::watch(Rc::clone(&worker)));
+        let turns = Rc::clone(&worker);
+        tokio::task::spawn_local(async move { turns.turns.keep().await });
         tokio::task::spawn_local(follow(Rc::clone(&worker.own), generations));
         drained(worker).await;
         Ok(())

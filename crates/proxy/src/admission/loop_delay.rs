@@ -1,4 +1,5 @@
-//! How long what is ready waits for this thread: the lateness of a tick that stands in the same queue as everything else.
+//! How long what is ready waits for this thread: the lateness of a tick that stands in the same queues as everything else,
+//! that of the runtime and then the line for origins ([`super::turns`]).
 //!
 //! What must hold: an idle thread is woken ten times a second and no more; lateness counts only as far as the thread itself
 //! has worked meanwhile, because waiting for a processor that other programs hold is not helped by refusing requests.
@@ -25,7 +26,7 @@ pub async fn watch(mut worker: Rc<Worker>) {
     let (mut level, mut disk) = (Level::up_to(Level::ALL), Level::up_to(1.0));
     let mut pause = REST;
     loop {
-        let look = Look::after(pause).await;
+        let look = Look::after(pause, worker.turns.mine()).await;
         worker = worker.up_to_date();
         let settings = &worker.shared.settings;
         let now = begun.elapsed();
@@ -53,9 +54,11 @@ struct Look {
 }
 
 impl Look {
-    async fn after(pause: Duration) -> Self {
+    /// Of a pause and the line behind it.
+    async fn after(pause: Duration, line: impl Future<Output = ()>) -> Self {
         let (began, worked_before) = (Instant::now(), sys::cpu::thread_time());
         tokio::time::sleep(pause).await;
+        line.await;
         let worked = sys::cpu::thread_time().saturating_sub(worked_before);
         let took = began.elapsed();
         Self { delay: took.saturating_sub(pause).min(worked), share: ratio(worked, took) }
@@ -77,7 +80,7 @@ mod tests {
             .build_local(tokio::runtime::LocalOptions::default())
             .unwrap();
         runtime.block_on(async {
-            let look = tokio::task::spawn_local(Look::after(TICK));
+            let look = tokio::task::spawn_local(Look::after(TICK, std::future::ready(())));
             tokio::task::spawn_local(work);
             look.await.unwrap()
         })

@@ -22,4 +22,5 @@ pub mod queue_delay;
 pub mod refusals;
 pub mod requests;
 pub mod standing;
+pub mod turns;
 pub mod xdp;

@@ -146,6 +146,15 @@ pub fn admit(worker: &Worker, client: Option<&Client>, cost: Cost, started: Inst
     admission.admit(cost, client.presence.weight(), started.elapsed())
 }
 
+/// Whether a request that was given leave is still in time, when it has waited since then.
+///
+/// # Errors
+/// That it is not.
+pub fn in_time(worker: &Worker, since: Instant) -> Result<(), Shed> {
+    let is_late = worker.admission.is_overloaded() && since.elapsed() > WAITED_MAX;
+    if is_late { Err(Shed::Waited) } else { Ok(()) }
+}
+
 /// Asks leave to look for a stored response where that may take a read from a device.
 ///
 /// # Errors

@@ -84,6 +84,10 @@ async fn any_connection(
         Behalf::Begun => Ok(()),
         Behalf::Nobody => requests::admit(worker, None, Cost::NewConnection, asked_for),
     };
+    if !matches!(ask.behalf, Behalf::Begun) {
+        worker.turns.mine().await;
+        requests::in_time(worker, asked_for).map_err(OriginError::Shed)?;
+    }
     let mut last = OriginError::NoOrigin;
     for endpoint in ask.endpoints {
         match worker.origins.connection(endpoint, watch, may_open).await {
