@@ -54,7 +54,7 @@ pub struct QueueDelay {
     last: Option<Reading>,
     /// The delay over the target, while nothing is dropped.
     over: Standing,
-    trend: Trend,
+    arrivals: Arrivals,
 }
 
 impl QueueDelay {
@@ -63,39 +63,29 @@ impl QueueDelay {
         self.rate.observe(reading);
         let delay = self.rate.per_second().map_or(0.0, |rate| f64::from(reading.depth) / rate);
         let since = self.last.map_or(Duration::ZERO, |last| reading.now.saturating_sub(last.now));
+        let excess = self.arrivals.excess(reading, self.rate.per_second());
         if self.share == 0.0 && self.stands(reading.now, since, delay) {
-            self.share = self.excess_of_arrivals(reading);
+            self.share = excess;
         }
         if self.share > 0.0 {
             let periods = since.as_secs_f64().min(LATE) / PERIOD.as_secs_f64();
-            let excess = (delay - TARGET) / TARGET;
+            let over = (delay - TARGET) / TARGET;
             let growth = (delay - self.delay) / TARGET;
-            let share = self.share + periods * INTEGRAL * excess + PROPORTIONAL * growth;
+            let share = self.share + periods * INTEGRAL * over + PROPORTIONAL * growth;
             self.share = if share < SHARE_MIN { 0.0 } else { share.min(SHARE_MAX) };
         }
         (self.delay, self.last) = (delay, Some(reading));
         self.share
     }
 
-    /// Whether the delay is more than one may be, or has been over the target for longer than a burst is, and does not
-    /// shrink. Without a reading for as long, nobody waited.
+    /// Whether the delay is more than a burst may cost, or has been over the target for longer than a burst is. Without a
+    /// reading for as long, nobody waited.
     fn stands(&mut self, now: Duration, since: Duration, delay: f64) -> bool {
         if since > BURST {
-            (self.over, self.trend) = Default::default();
+            self.over = Standing::default();
         }
         let over_for = self.over.note(delay > TARGET, now);
-        let grows = self.trend.note(now, delay);
-        grows && (delay > BURST_DELAY || over_for.is_some_and(|time| time >= BURST))
-    }
-
-    /// The share of those who come now that is more than can be accepted: what the integral would take dozens of periods to
-    /// find, while the queue grows.
-    fn excess_of_arrivals(&self, reading: Reading) -> f64 {
-        let (Some(rate), Some(last)) = (self.rate.per_second(), self.last) else { return SHARE_MIN };
-        let seconds = reading.now.saturating_sub(last.now).as_secs_f64();
-        let accepted = reading.accepted.saturating_sub(last.accepted) as f64;
-        let arrived = accepted + f64::from(reading.depth) - f64::from(last.depth);
-        (1.0 - rate * seconds / arrived.max(1.0)).clamp(SHARE_MIN, SHARE_MAX)
+        delay > BURST_DELAY || over_for.is_some_and(|time| time >= BURST)
     }
 
     /// Seconds that a connection accepted now has waited, as far as is known.
@@ -105,25 +95,37 @@ impl QueueDelay {
     }
 }
 
-/// Whether the delay is no less than it was a while ago. One reading after the other tells little: their noise is larger
-/// than what a queue shrinks by in so short a time.
+/// Who has come of late, beside who could have been accepted meanwhile.
+///
+/// A queue alone does not tell a flood from a moment in which the processor was elsewhere: in both it is long all of a sudden.
+/// But then those who came meanwhile are no more than always, and the queue is worked off.
 #[derive(Debug, Default)]
-struct Trend {
-    /// When the delay was what; the older one first.
-    marks: [Option<(Duration, f64)>; 2],
+struct Arrivals {
+    /// When so many had come; the older one first.
+    marks: [Option<(Duration, u64)>; 2],
 }
 
-impl Trend {
-    /// Between two marks: what is compared is once to twice as old.
+impl Arrivals {
+    /// Between two marks: what is looked at is once to twice as old.
     const STEP: Duration = Duration::from_millis(15);
+    /// A mark this old is from before the queue was.
+    const OLD: Duration = Duration::from_millis(100);
 
-    fn note(&mut self, now: Duration, delay: f64) -> bool {
+    /// The share of those who came of late that is more than could be accepted: what the integral would take dozens of periods
+    /// to find, while the queue grows.
+    fn excess(&mut self, reading: Reading, rate: Option<f64>) -> f64 {
+        let come = reading.accepted + u64::from(reading.depth);
+        let age = |at: Duration| reading.now.saturating_sub(at);
+        self.marks = self.marks.map(|mark| mark.filter(|(at, _)| age(*at) < Self::OLD));
         let [_, newer] = self.marks;
-        if newer.is_none_or(|(at, _)| now.saturating_sub(at) >= Self::STEP) {
-            self.marks = [newer, Some((now, delay))];
+        if newer.is_none_or(|(at, _)| age(at) >= Self::STEP) {
+            self.marks = [newer, Some((reading.now, come))];
         }
         let [older, newer] = self.marks;
-        older.or(newer).is_some_and(|(at, then)| at < now && delay >= then)
+        let (Some((since, then)), Some(rate)) = (older.or(newer), rate) else { return 0.0 };
+        let arrived = come.saturating_sub(then) as f64;
+        let acceptable = rate * age(since).as_secs_f64();
+        if arrived > acceptable { (1.0 - acceptable / arrived).min(SHARE_MAX) } else { 0.0 }
     }
 }
 

@@ -227,7 +227,7 @@ fn those_who_come_at_once_are_all_let_in() {
 
 #[test]
 fn what_came_while_the_processor_was_elsewhere_is_worked_off() {
-    for (load, seconds) in [(0.5, 0.025), (0.8, 0.025), (0.5, 0.035)] {
+    for (load, seconds) in [(0.5, 0.025), (0.8, 0.025), (0.5, 0.060), (0.7, 0.040)] {
         let mut world = World::new(20_000.0);
         world.run(40_000.0, 0.5);
         world.run(load * 20_000.0, 1.0);
