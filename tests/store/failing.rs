@@ -306,7 +306,7 @@ fn what_is_in_memory_is_served_while_the_device_does_not_answer() {
         eventually("all of them are read", || (disk.reads_under_way() >= cold.len()).then_some(()));
         let mut client = tidegate.client();
         (0..1000).for_each(|_| assert!(crate::get_on(&mut client, "/hot-1000")));
-        assert_eq!(disk.reads_under_way(), cold.len(), "the device answered");
+        assert!(disk.reads_under_way() >= cold.len(), "the device answered");
         disk.reads(Fate::Well);
         readers.into_iter().for_each(|reader| assert!(reader.join().unwrap()));
     });

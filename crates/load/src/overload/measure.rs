@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::{By, Cell, Fairness, Recovery, Run, peak};
 use crate::bystander::Bystander;
 use crate::model::fit::Shedding;
-use crate::outcome::{Fate, Outcomes, Tally};
+use crate::outcome::{Fate, Outcomes, Quantiles, Tally};
 use crate::packet::{self, Packets, Setup};
 use crate::plan::{Plan, Step};
 use crate::reply;
@@ -221,7 +221,7 @@ impl Meter<'_> {
                 seen.push(cell);
             }
         }
-        Ok(seen.into_iter().filter_map(|seen| middle(seen, |cell| cell.good_per_s)).collect())
+        Ok(seen.into_iter().filter_map(middle_cell).collect())
     }
 
     /// Measures once in each pass, and takes the one that `by` puts in the middle.
@@ -282,6 +282,19 @@ impl Meter<'_> {
     }
 }
 
+/// Of several cells of one rate the one in the middle by good replies, with the latencies that are in the middle of all.
+fn middle_cell(seen: Vec<Cell>) -> Option<Cell> {
+    let latency = Quantiles::middle_of(&seen.iter().map(|cell| cell.tally.latency_ms).collect::<Vec<_>>());
+    let bystanders: Vec<_> =
+        seen.iter().filter_map(|cell| cell.bystander.as_ref()).map(|seen| seen.latency_ms).collect();
+    let mut cell = middle(seen, |cell| cell.good_per_s)?;
+    cell.tally.latency_ms = latency;
+    if let Some(bystander) = &mut cell.bystander {
+        bystander.latency_ms = Quantiles::middle_of(&bystanders);
+    }
+    Some(cell)
+}
+
 /// The one in the middle when they are ordered by `key`, the upper one of two.
 fn middle<T>(mut seen: Vec<T>, key: impl Fn(&T) -> f64) -> Option<T> {
     seen.sort_by(|a, b| key(a).total_cmp(&key(b)));
@@ -332,7 +345,29 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::Seen;
     use super::*;
+
+    #[test]
+    fn latencies_of_a_cell_are_the_middle_ones_of_all() {
+        let cell = |good: f64, p99: f64| {
+            let tally = Tally { latency_ms: Quantiles { p99, ..Quantiles::default() }, ..Tally::default() };
+            let seen = Some(Seen { latency_ms: tally.latency_ms, ..Seen::default() });
+            Cell {
+                asked_per_s: 9.0,
+                started_per_s: 9.0,
+                good_per_s: good,
+                tally,
+                lost_frames: 0,
+                bystander: seen,
+            }
+        };
+        let middle = middle_cell(vec![cell(5.0, 90.0), cell(3.0, 20.0), cell(9.0, 30.0)]).unwrap();
+        let bystander = middle.bystander.unwrap().latency_ms.p99;
+        assert_eq!((middle.good_per_s, middle.tally.latency_ms.p99, bystander), (5.0, 30.0, 30.0));
+        assert_eq!(middle_cell(Vec::new()), None);
+    }
 
     #[test]
     fn the_middle_one_counts() {

@@ -31,8 +31,10 @@ const PORTS: usize = 60_000;
 const FIRST_PORT: u16 = 2_000;
 /// Places that are looked at for a new connection before it is given up.
 const PLACES_TRIED_MAX: usize = 1_000;
-/// Frames that are taken before time is looked at again, and starts that are made.
+/// Frames that are taken before time is looked at again.
 const TURN: usize = 256;
+/// Starts that are made meanwhile. More than a burst has: those who come at once do not wait for answers to each other.
+const STARTS_A_TURN: usize = 16_384;
 /// After this a request is sent again.
 const REPEATS: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(600)];
 /// Below this it is not worth to sleep.
@@ -173,7 +175,7 @@ impl Packets {
         flights: &mut Flights,
         now_ns: u64,
     ) {
-        for _ in 0..TURN {
+        for _ in 0..STARTS_A_TURN {
             let Some(start) = starts.next_if(|start| start.at_ns <= now_ns) else { return };
             let place = if now_ns > start.expires_ns { None } else { self.free_place(start.source) };
             let flight = flights.all.len();

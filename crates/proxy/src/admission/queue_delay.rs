@@ -22,7 +22,7 @@ const TARGET: f64 = 0.005;
 const BURST: Duration = Duration::from_millis(40);
 /// The time in the queue, in seconds, from which those who still come are no burst. Of connections that all come at once the
 /// SYNs are there before the queue is so long: interrupts go first.
-const BURST_DELAY: f64 = 0.040;
+const BURST_DELAY: f64 = 0.030;
 /// A reading that comes late counts as this old at most.
 const LATE: f64 = 0.020;
 /// What a target's worth of delay adds to the share in one period.

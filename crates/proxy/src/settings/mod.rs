@@ -170,7 +170,7 @@ pub struct DeviceSpec {
 /// What earns a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreAdmission {
-    /// What was asked for before, once the store is full.
+    /// Once the store is full, what was asked for more often than what leaves for it.
     #[default]
     Frequency,
     /// Everything that may be stored.

@@ -171,7 +171,7 @@ pub static SETTINGS: &[Setting] = &[
     .at_start(),
     setting(
         "store.admission",
-        "What earns a write once the store is full: what was asked for before, or everything",
+        "What earns a write once the store is full: what was asked for more often than what leaves for it, or everything",
         Field::Word {
             get: |s| s.store.admission as usize,
             choices: &[

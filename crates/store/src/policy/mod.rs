@@ -140,7 +140,7 @@ impl Policy {
     }
 }
 
-/// The finaliser of SplitMix64: sample, ghost and index slots shall not follow the same bits.
+/// The finaliser of SplitMix64: sample, counts and index slots shall not follow the same bits.
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
