@@ -1,12 +1,12 @@
 //! The thread's time in turns, by bytes: who moves many lets the others have theirs in between.
 //!
 //! A connection whose peer takes whatever it is given could be sent its whole body at once, and all that is ready waits
-//! behind it; with a hundred such peers a small request waits for a hundred bodies. So a body goes out in slices, and large
+//! behind it; with a hundred such peers a small request waits for a hundred bodies. So a long body goes out in slices, and large
 //! and small share the thread by turns (processor sharing instead of first come, first served). What must hold: at most
 //! [`TURN_BYTES`] are moved at once, and so many that a yield costs next to nothing beside them.
 
 /// Bytes that are moved for one peer before the others on the thread get their turn.
-pub const TURN_BYTES: u64 = 256 * 1024;
+pub const TURN_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What was moved for one peer since the others had their turn.
 #[derive(Debug, Default)]
