@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use testkit::{Ask, Client, Fate, FaultyDisk, Origin, Reply, Request, Tidegate, is_root, not_run};
+use testkit::{Ask, Client, Fate, FaultyDisk, Origin, Reply, Request, Tidegate};
 
 use crate::{Representation, asked};
 
@@ -39,12 +39,7 @@ fn turning(then: fn(&Request) -> Reply) -> (Origin, Arc<AtomicBool>) {
 
 /// Nothing where this machine has no FUSE for us, and then that was said.
 fn faulty(test: &str) -> Option<FaultyDisk> {
-    let refused = |why: &str| not_run(&format!("partial::devices::{test}"), why);
-    if !is_root() {
-        refused("needs root to mount a filesystem of its own");
-        return None;
-    }
-    FaultyDisk::new(256 << 20).inspect_err(|why| refused(why)).ok()
+    FaultyDisk::of(&format!("partial::devices::{test}"))
 }
 
 fn start(origin: &Origin, disk: &FaultyDisk, io: &str) -> Tidegate {

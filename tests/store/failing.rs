@@ -5,18 +5,13 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use testkit::{Ask, Fate, FaultyDisk, LoopDevice, Tidegate, eventually, is_root, not_run};
+use testkit::{Ask, Fate, FaultyDisk, LoopDevice, Tidegate, eventually, not_run};
 
 use crate::{get, get_all, right_until_broken, sized_origin, targets};
 
 /// Nothing where this machine has no FUSE for us, and then that was said.
 fn faulty(test: &str) -> Option<FaultyDisk> {
-    let refused = |why: &str| not_run(&format!("store::failing::{test}"), why);
-    if !is_root() {
-        refused("needs root to mount a filesystem of its own");
-        return None;
-    }
-    FaultyDisk::new(256 << 20).inspect_err(|why| refused(why)).ok()
+    FaultyDisk::of(&format!("store::failing::{test}"))
 }
 
 /// Two devices of one store: the faulty one, and an ordinary file beside it.

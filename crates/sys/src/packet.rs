@@ -109,9 +109,9 @@ impl Sender {
     pub fn open(interface: Interface) -> io::Result<Self> {
         // Protocol 0: this socket receives nothing.
         let socket = open_socket()?;
-        set_option(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        set_option_of(libc::SOL_SOCKET, &socket, libc::SO_SNDBUFFORCE, &SEND_BYTES)
-            .or_else(|_| set_option_of(libc::SOL_SOCKET, &socket, libc::SO_SNDBUF, &SEND_BYTES))?;
+        set_option(libc::SOL_PACKET, &socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
+        set_option(libc::SOL_SOCKET, &socket, libc::SO_SNDBUFFORCE, &SEND_BYTES)
+            .or_else(|_| set_option(libc::SOL_SOCKET, &socket, libc::SO_SNDBUF, &SEND_BYTES))?;
         bind(&socket, &interface.link_address(0))?;
         let frames = vec![[0; FRAME_BYTES_MAX]; BATCH];
         Ok(Self { socket, frames, lengths: [0; BATCH], waiting: 0, sent: Sent::default() })
@@ -198,10 +198,15 @@ impl Receiver {
     ) -> io::Result<Self> {
         let socket = open_socket()?;
         SockRef::from(&socket).attach_filter(filter)?;
-        set_option(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
+        set_option(
+            libc::SOL_PACKET,
+            &socket,
+            libc::PACKET_VERSION,
+            &(libc::tpacket_versions::TPACKET_V2 as libc::c_int),
+        )?;
         let ring = Ring::new(&socket, slots)?;
         for mac in extra_macs {
-            set_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &membership(interface, *mac))?;
+            set_option(libc::SOL_PACKET, &socket, libc::PACKET_ADD_MEMBERSHIP, &membership(interface, *mac))?;
         }
         bind(&socket, &interface.link_address(ether_type))?;
         Ok(Self { ring, next: 0, socket })
@@ -282,7 +287,7 @@ impl Ring {
             tp_frame_size: SLOT_BYTES as u32,
             tp_frame_nr: slots as u32,
         };
-        set_option(socket, libc::PACKET_RX_RING, &request)?;
+        set_option(libc::SOL_PACKET, socket, libc::PACKET_RX_RING, &request)?;
         // SAFETY: mmap requires
         // - a length that the descriptor can map: exactly the ring that was set up above;
         // - that no memory in use is replaced: the address is the kernel's choice.
@@ -369,11 +374,7 @@ fn open_socket() -> io::Result<OwnedFd> {
 }
 
 /// `T` is the plain C value that the option takes.
-fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    set_option_of(libc::SOL_PACKET, socket, option, value)
-}
-
-fn set_option_of<T>(level: libc::c_int, socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+fn set_option<T>(level: libc::c_int, socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     // SAFETY: setsockopt requires
     // - an open descriptor: `socket` is owned by the caller;
     // - as many readable bytes as the length says: those of `value`.

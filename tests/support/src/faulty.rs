@@ -12,6 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::fuse::{Answer, Mount, NAME, Request, Served};
+use crate::notrun::{is_root, not_run};
 
 const EIO: i32 = 5;
 
@@ -78,6 +79,15 @@ impl FaultyDisk {
         let disk = Arc::new(Disk { file, size: bytes, state: Mutex::default(), changed: Condvar::new() });
         let mount = Mount::new(mounted.path(), Arc::clone(&disk))?;
         Ok(FaultyDisk { let_go: LetGo(Arc::clone(&disk)), disk, mount, mounted, backing, home })
+    }
+
+    /// A well disk of 256 MiB for a test; nothing where this machine has no FUSE for us, and then that was said.
+    pub fn of(test: &str) -> Option<FaultyDisk> {
+        if !is_root() {
+            not_run(test, "needs root to mount a filesystem of its own");
+            return None;
+        }
+        FaultyDisk::new(256 << 20).inspect_err(|why| not_run(test, why)).ok()
     }
 
     /// The file that is the disk.
