@@ -57,7 +57,7 @@ pub(crate) struct Overload {
     /// How long each rate is offered.
     #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
     pub(crate) secs: f64,
-    /// Measure everything so often, and report what is in the middle.
+    /// Measure everything so often; the report tells the middle of each figure, and the least and the most.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=99))]
     pub(crate) passes: u64,
     /// A reply that takes longer, from its planned start, is late: 100ms, 1s.
@@ -72,7 +72,8 @@ pub(crate) struct Overload {
     /// Do not measure the time after a flood.
     #[arg(long)]
     pub(crate) no_recovery: bool,
-    /// Results of earlier runs, from --json, to be reported with this one.
+    /// Results of earlier runs, from --json, to be reported with this one; those of the same --server, --shedding and --timeout
+    /// are further passes of it.
     #[arg(long, value_name = "FILE")]
     pub(crate) beside: Vec<PathBuf>,
     /// Write the results here.

@@ -24,9 +24,11 @@ fn overload(given: Overload) -> Result<(), Failure> {
         runs.extend(read(path)?);
     }
     if let Some(options) = options(&given) {
-        let run = measured(&options)?;
-        print!("{}", report::text::after_cells(&run));
-        runs.push(run);
+        for _ in 0..given.passes {
+            let run = measured(&options)?;
+            print!("{}", report::text::after_cells(&run));
+            runs.push(run);
+        }
     }
     if let Some(path) = &given.json {
         write(path, &report::json(&runs).map_err(Failure::running)?)?;
@@ -54,7 +56,6 @@ fn options(given: &Overload) -> Option<Options> {
         },
         rates: given.rates.clone(),
         seconds: given.secs,
-        passes: given.passes as usize,
         timeout: given.timeout,
         recovery: !given.no_recovery,
         burst: given.burst,

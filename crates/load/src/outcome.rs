@@ -88,23 +88,6 @@ pub struct Quantiles {
     pub max: f64,
 }
 
-impl Quantiles {
-    /// Each the middle one of several measurements, the upper of two.
-    pub fn middle_of(measured: &[Self]) -> Self {
-        let middle = |of: fn(&Self) -> f64| {
-            let mut values: Vec<f64> = measured.iter().map(of).collect();
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied().unwrap_or(0.0)
-        };
-        Self {
-            p50: middle(|q| q.p50),
-            p90: middle(|q| q.p90),
-            p99: middle(|q| q.p99),
-            max: middle(|q| q.max),
-        }
-    }
-}
-
 impl Tally {
     /// Of these outcomes.
     pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Self {

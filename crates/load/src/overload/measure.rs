@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::{By, Cell, Fairness, Recovery, Run, peak};
 use crate::bystander::Bystander;
 use crate::model::fit::Shedding;
-use crate::outcome::{Fate, Outcomes, Quantiles, Tally};
+use crate::outcome::{Fate, Outcomes, Tally};
 use crate::packet::{self, Packets, Setup};
 use crate::plan::{Plan, Step};
 use crate::reply;
@@ -55,9 +55,6 @@ pub struct Options {
     pub rates: Vec<Rate>,
     /// How long each rate is offered.
     pub seconds: f64,
-    /// How often everything is measured, at least once: all rates one after the other, then all of them again. What counts is
-    /// the one in the middle, so that a moment in which the machine did something else does not.
-    pub passes: usize,
     /// A reply that takes longer is late.
     pub timeout: Duration,
     /// Whether the time after a flood is measured.
@@ -127,18 +124,13 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Event<'_>)) -> Result<Run, Fa
     let highest_per_s = run.cells.last().map_or(0.0, |cell| cell.asked_per_s);
     if options.recovery && run.peak_per_s > 0.0 {
         let calm_per_s = CALM * run.peak_per_s;
-        let when_full = |recovery: &Recovery| recovery.full_service_ms.map_or(f64::INFINITY, |ms| ms as f64);
-        run.recovery = meter.in_the_middle(when_full, |meter| meter.recovery(highest_per_s, calm_per_s))?;
+        run.recovery = Some(meter.recovery(highest_per_s, calm_per_s)?);
     }
     if options.burst > 0 {
-        run.burst = meter.in_the_middle(|tally: &Tally| tally.good as f64, Meter::burst)?;
+        run.burst = Some(meter.burst()?);
     }
     if let Some(share) = options.flooder_share {
-        let peak_per_s = run.peak_per_s;
-        run.fairness = meter.in_the_middle(
-            |fairness: &Fairness| fairness.of_fair_share,
-            |meter| meter.fairness(highest_per_s, share, peak_per_s),
-        )?;
+        run.fairness = Some(meter.fairness(highest_per_s, share, run.peak_per_s)?);
     }
     Ok(run)
 }
@@ -161,7 +153,6 @@ impl Meter<'_> {
             sources: self.client.sources(),
             timeout_ms: options.timeout.as_millis() as u64,
             seconds: options.seconds,
-            passes: options.passes,
             cells: Vec::new(),
             peak_per_s: 0.0,
             lowest_past_peak: 0.0,
@@ -212,26 +203,12 @@ impl Meter<'_> {
     }
 
     fn cells(&mut self) -> Result<Vec<Cell>, Failure> {
-        let rates = self.rates()?;
-        let mut seen: Vec<Vec<Cell>> = rates.iter().map(|_| Vec::new()).collect();
-        for _ in 0..self.options.passes {
-            for (per_s, seen) in rates.iter().zip(&mut seen) {
-                let cell = self.cell(*per_s)?;
-                (self.tell)(Event::Cell(&cell));
-                seen.push(cell);
-            }
-        }
-        Ok(seen.into_iter().filter_map(middle_cell).collect())
-    }
-
-    /// Measures once in each pass, and takes the one that `by` puts in the middle.
-    fn in_the_middle<T>(
-        &mut self,
-        by: impl Fn(&T) -> f64,
-        mut measure: impl FnMut(&mut Self) -> Result<T, Failure>,
-    ) -> Result<Option<T>, Failure> {
-        let seen = (0..self.options.passes).map(|_| measure(self)).collect::<Result<Vec<_>, _>>()?;
-        Ok(middle(seen, by))
+        let measured = self.rates()?.into_iter().map(|per_s| {
+            let cell = self.cell(per_s)?;
+            (self.tell)(Event::Cell(&cell));
+            Ok(cell)
+        });
+        measured.collect()
     }
 
     fn cell(&mut self, per_s: f64) -> Result<Cell, Failure> {
@@ -282,26 +259,6 @@ impl Meter<'_> {
     }
 }
 
-/// Of several cells of one rate the one in the middle by good replies, with the latencies that are in the middle of all.
-fn middle_cell(seen: Vec<Cell>) -> Option<Cell> {
-    let latency = Quantiles::middle_of(&seen.iter().map(|cell| cell.tally.latency_ms).collect::<Vec<_>>());
-    let bystanders: Vec<_> =
-        seen.iter().filter_map(|cell| cell.bystander.as_ref()).map(|seen| seen.latency_ms).collect();
-    let mut cell = middle(seen, |cell| cell.good_per_s)?;
-    cell.tally.latency_ms = latency;
-    if let Some(bystander) = &mut cell.bystander {
-        bystander.latency_ms = Quantiles::middle_of(&bystanders);
-    }
-    Some(cell)
-}
-
-/// The one in the middle when they are ordered by `key`, the upper one of two.
-fn middle<T>(mut seen: Vec<T>, key: impl Fn(&T) -> f64) -> Option<T> {
-    seen.sort_by(|a, b| key(a).total_cmp(&key(b)));
-    let at = seen.len() / 2;
-    (at < seen.len()).then(|| seen.swap_remove(at))
-}
-
 /// Either kind of client.
 enum Client {
     Packets(Box<Packets>),
@@ -339,45 +296,6 @@ impl Client {
         match self {
             Self::Packets(client) => client.run(plan, progress),
             Self::Sockets(client) => client.run(plan, progress),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::super::Seen;
-    use super::*;
-
-    #[test]
-    fn latencies_of_a_cell_are_the_middle_ones_of_all() {
-        let cell = |good: f64, p99: f64| {
-            let tally = Tally { latency_ms: Quantiles { p99, ..Quantiles::default() }, ..Tally::default() };
-            let seen = Some(Seen { latency_ms: tally.latency_ms, ..Seen::default() });
-            Cell {
-                asked_per_s: 9.0,
-                started_per_s: 9.0,
-                good_per_s: good,
-                tally,
-                lost_frames: 0,
-                bystander: seen,
-            }
-        };
-        let middle = middle_cell(vec![cell(5.0, 90.0), cell(3.0, 20.0), cell(9.0, 30.0)]).unwrap();
-        let bystander = middle.bystander.unwrap().latency_ms.p99;
-        assert_eq!((middle.good_per_s, middle.tally.latency_ms.p99, bystander), (5.0, 30.0, 30.0));
-        assert_eq!(middle_cell(Vec::new()), None);
-    }
-
-    #[test]
-    fn the_middle_one_counts() {
-        for (seen, expected) in [
-            (vec![3.0, 1.0, 2.0], Some(2.0)),
-            (vec![1.0, 9.0], Some(9.0)),
-            (vec![f64::INFINITY, 0.0, 0.0], Some(0.0)),
-            (vec![], None),
-        ] {
-            assert_eq!(middle(seen.clone(), |value| *value), expected, "{seen:?}");
         }
     }
 }

@@ -34,9 +34,6 @@ pub struct Run {
     pub timeout_ms: u64,
     /// How long each rate was offered.
     pub seconds: f64,
-    /// How often everything was measured; what is here is the one in the middle.
-    #[serde(default = "one")]
-    pub passes: usize,
     /// By rate, ascending.
     pub cells: Vec<Cell>,
     /// The most good replies a second in a cell.
@@ -107,11 +104,6 @@ pub struct Fairness {
     pub of_fair_share: f64,
 }
 
-/// What was measured before there were several.
-fn one() -> usize {
-    1
-}
-
 impl Run {
     /// The name in tables and charts.
     pub fn title(&self) -> String {
@@ -121,6 +113,11 @@ impl Run {
             Shedding::Elsewhere => "SYNs dropped elsewhere",
         };
         format!("{}, {sheds}", self.server)
+    }
+
+    /// Whether both measured the same: the server, what it does with too many connections, and what counts as late.
+    pub fn is_pass_of_the_same(&self, other: &Self) -> bool {
+        (&self.server, self.shedding, self.timeout_ms) == (&other.server, other.shedding, other.timeout_ms)
     }
 
     /// Good replies a second when so many are asked for, between the cells on either side; nothing beyond them.
@@ -239,7 +236,6 @@ pub(crate) mod tests {
             sources: 6,
             timeout_ms,
             seconds: 1.0,
-            passes: 1,
             cells: good.iter().enumerate().map(cell).collect(),
             peak_per_s: 0.0,
             lowest_past_peak: 0.0,

@@ -1,5 +1,6 @@
 //! Which charts show runs: good replies by rate with the model's lines, and latency by rate, for each deadline.
 
+use super::passes::middles;
 use super::svg::{Chart, Scale, Series, Stroke, image, round_up};
 use super::{Explained, explain};
 use crate::model::Server;
@@ -11,17 +12,17 @@ const LINE_POINTS: usize = 200;
 
 /// All charts of these runs in one image.
 pub(super) fn all(runs: &[Run]) -> String {
-    image(&charts(runs))
+    image(&charts(&middles(runs)))
 }
 
-fn charts(runs: &[Run]) -> Vec<Chart> {
+fn charts(runs: &[&Run]) -> Vec<Chart> {
     let explained = explain(runs);
     let mut deadlines: Vec<u64> = runs.iter().map(|run| run.timeout_ms).collect();
     deadlines.sort_unstable();
     deadlines.dedup();
     let of = |deadline: u64| {
         let runs: Vec<(usize, &Run)> =
-            runs.iter().filter(|run| run.timeout_ms == deadline).enumerate().collect();
+            runs.iter().copied().filter(|run| run.timeout_ms == deadline).enumerate().collect();
         [good(&runs, deadline, &explained), latency(&runs, deadline)]
     };
     deadlines.into_iter().flat_map(of).collect()

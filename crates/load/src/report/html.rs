@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::passes::{Passes, middles};
 use super::svg::escape;
 use super::text::sentences;
 use super::{chart, explain, markdown};
@@ -21,16 +22,18 @@ pub(super) fn page(runs: &[Run]) -> String {
          latency counts from the planned start. Solid: measured. Dashed: the model.</p>\n"
     );
     out += &chart::all(runs);
-    let explained = explain(runs);
+    let explained = explain(&middles(runs));
     let rates: Vec<String> = explained.iter().map(markdown::rates).collect();
     if !rates.is_empty() {
         let _ = writeln!(out, "<h2>The model</h2>\n{}", list(&rates));
     }
-    let summaries = markdown::summaries(runs);
+    let passes = Passes::of(runs);
+    let summaries = markdown::summaries(&passes);
     let _ = writeln!(out, "<h2>Side by side</h2>\n{}", table(&markdown::SUMMARY, &summaries));
-    for run in runs {
+    for of_one in &passes {
+        let run = of_one.middle();
         let title = format!("{}, within {} ms", run.title(), run.timeout_ms);
-        let how = markdown::how(run).replace('`', "");
+        let how = markdown::how(of_one).replace('`', "");
         let _ = writeln!(out, "<h2>{}</h2>\n<p>{}</p>", escape(&title), escape(&how));
         let cells: Vec<_> = run.cells.iter().map(markdown::cells).collect();
         out += &table(&markdown::COLUMNS, &cells);

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use super::passes::{Passes, middles};
 use super::text::sentences;
 use super::{Explained, explain};
-use crate::overload::{By, Cell, Run};
+use crate::overload::{By, Cell, Recovery, Run};
 
 /// The columns of a run's table.
 pub(super) const COLUMNS: [&str; 13] = [
@@ -23,7 +24,7 @@ pub(super) const COLUMNS: [&str; 13] = [
     "frames lost here",
 ];
 
-/// The columns of the table that has one row for each run.
+/// The columns of the table that has one row for each thing that was measured.
 pub(super) const SUMMARY: [&str; 12] = [
     "server",
     "within ms",
@@ -41,11 +42,13 @@ pub(super) const SUMMARY: [&str; 12] = [
 
 /// Tables of all runs.
 pub(super) fn document(runs: &[Run]) -> String {
+    let passes = Passes::of(runs);
     let mut out = format!("| {} |\n|{}\n", SUMMARY.join(" | "), "---|".repeat(SUMMARY.len()));
-    summaries(runs).iter().for_each(|row| out += &format!("| {} |\n", row.join(" | ")));
+    summaries(&passes).iter().for_each(|row| out += &format!("| {} |\n", row.join(" | ")));
     out.push('\n');
-    for run in runs {
-        let _ = writeln!(out, "### {}, within {} ms\n\n{}\n", run.title(), run.timeout_ms, how(run));
+    for of_one in &passes {
+        let run = of_one.middle();
+        let _ = writeln!(out, "### {}, within {} ms\n\n{}\n", run.title(), run.timeout_ms, how(of_one));
         let _ = writeln!(out, "| {} |\n|{}", COLUMNS.join(" | "), "---|".repeat(COLUMNS.len()));
         for cell in &run.cells {
             let _ = writeln!(out, "| {} |", cells(cell).join(" | "));
@@ -54,7 +57,7 @@ pub(super) fn document(runs: &[Run]) -> String {
         sentences(run).iter().for_each(|sentence| out += &format!("- {sentence}\n"));
         out.push('\n');
     }
-    let explained = explain(runs);
+    let explained = explain(&middles(runs));
     if !explained.is_empty() {
         out += "### The model\n\n";
         explained.iter().for_each(|explained| out += &format!("- {}\n", rates(explained)));
@@ -62,52 +65,48 @@ pub(super) fn document(runs: &[Run]) -> String {
     out
 }
 
-/// One row for each run.
-pub(super) fn summaries(runs: &[Run]) -> Vec<Vec<String>> {
-    let first = runs.first().map_or(0.0, |run| run.peak_per_s);
-    runs.iter().map(|run| summary(run, first)).collect()
+/// One row for each thing that was measured.
+pub(super) fn summaries(passes: &[Passes<'_>]) -> Vec<Vec<String>> {
+    passes.iter().map(|of_one| summary(of_one, &passes[0])).collect()
 }
 
-fn summary(run: &Run, first_peak: f64) -> Vec<String> {
-    let of_peak = |good: Option<f64>| known(good.map(|good| 100.0 * good / run.peak_per_s), 1);
-    let last = run.cells.last();
+fn summary(passes: &Passes<'_>, first: &Passes<'_>) -> Vec<String> {
+    let shown = passes.middle();
+    let number = |digits: usize, of: &dyn Fn(&Run) -> Option<f64>| passes.spread(of).text(digits, "–");
+    let of_peak = |good: fn(&Run) -> Option<f64>| number(1, &|run| Some(100.0 * good(run)? / run.peak_per_s));
     let worst =
-        |of: &dyn Fn(&Cell) -> Option<f64>| known(run.past_the_peak().filter_map(of).reduce(f64::max), 2);
-    let full_service = run.recovery.as_ref().map_or("–".into(), |recovery| {
-        recovery.full_service_ms.map_or("not seen".into(), |ms| ms.to_string())
-    });
+        |of: fn(&Cell) -> Option<f64>| number(2, &|run| run.past_the_peak().filter_map(of).reduce(f64::max));
+    let full_service_ms =
+        |recovery: &Recovery| recovery.full_service_ms.map_or(f64::INFINITY, |ms| ms as f64);
+    let burst_asked = shown.burst.as_ref().map(|burst| format!(" of {}", burst.asked)).unwrap_or_default();
+    let highest_per_s = shown.cells.last().map_or(0.0, |cell| cell.asked_per_s);
     vec![
-        run.title(),
-        run.timeout_ms.to_string(),
-        format!("{:.0}", run.peak_per_s),
-        known(Some(run.peak_per_s / first_peak), 2),
-        of_peak(run.good_at(1.3 * run.peak_per_s)),
-        format!(
-            "{} at {:.0}/s",
-            of_peak(last.map(|cell| cell.good_per_s)),
-            last.map_or(0.0, |cell| cell.asked_per_s)
-        ),
-        worst(&|cell| Some(cell.tally.latency_ms.p99)),
-        worst(&|cell| Some(cell.bystander?.latency_ms.p50)),
-        worst(&|cell| Some(cell.bystander?.latency_ms.p99)),
-        full_service,
-        run.burst.as_ref().map_or("–".into(), |burst| format!("{} of {}", burst.good, burst.asked)),
-        known(run.fairness.as_ref().map(|fairness| 100.0 * fairness.of_fair_share), 1),
+        shown.title(),
+        shown.timeout_ms.to_string(),
+        number(0, &|run| Some(run.peak_per_s)),
+        passes.beside(first, |run, first| Some(run.peak_per_s / first.peak_per_s)).text(2, "–"),
+        of_peak(|run| run.good_at(1.3 * run.peak_per_s)),
+        format!("{} at {highest_per_s:.0}/s", of_peak(|run| Some(run.cells.last()?.good_per_s))),
+        worst(|cell| Some(cell.tally.latency_ms.p99)),
+        worst(|cell| Some(cell.bystander?.latency_ms.p50)),
+        worst(|cell| Some(cell.bystander?.latency_ms.p99)),
+        passes.spread(|run| run.recovery.as_ref().map(full_service_ms)).text(0, "not seen"),
+        number(0, &|run| Some(run.burst.as_ref()?.good as f64)) + &burst_asked,
+        number(1, &|run| Some(100.0 * run.fairness.as_ref()?.of_fair_share)),
     ]
 }
 
-fn known(value: Option<f64>, digits: usize) -> String {
-    value.filter(|value| value.is_finite()).map_or("–".into(), |value| format!("{value:.digits$}"))
-}
-
-/// How a run was made.
-pub(super) fn how(run: &Run) -> String {
+/// How a run was made, and of how many it is the one that is shown.
+pub(super) fn how(passes: &Passes<'_>) -> String {
+    let run = passes.middle();
     let by = match run.by {
         By::Packets => "a TCP client in user space",
         By::Sockets => "ordinary sockets",
     };
-    let passes =
-        if run.passes > 1 { format!(", the middle one of {} passes", run.passes) } else { String::new() };
+    let passes = match passes.count() {
+        1 => String::new(),
+        count => format!("; of {count} passes the one whose peak is in the middle"),
+    };
     format!(
         "`{}`, by {by}, {} client addresses, {} s for each rate{passes}.",
         run.target, run.sources, run.seconds

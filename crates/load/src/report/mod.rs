@@ -6,6 +6,7 @@
 mod chart;
 mod html;
 mod markdown;
+mod passes;
 mod svg;
 pub mod text;
 
@@ -36,7 +37,7 @@ impl Form {
         }
     }
 
-    /// The report of these runs.
+    /// The report of these runs; those of the same server, shedding and deadline are passes of one.
     pub fn of_runs(self, runs: &[Run]) -> String {
         match self {
             Self::Html => html::page(runs),
@@ -69,11 +70,15 @@ struct Explained<'a> {
 }
 
 /// For each server in turn, the rates that its runs tell.
-fn explain(runs: &[Run]) -> Vec<Explained<'_>> {
-    let mut servers: Vec<&str> = runs.iter().map(|run| run.server.as_str()).collect();
-    servers.dedup();
+fn explain<'a>(runs: &[&'a Run]) -> Vec<Explained<'a>> {
+    let mut servers: Vec<&str> = Vec::new();
+    for run in runs {
+        if !servers.contains(&run.server.as_str()) {
+            servers.push(&run.server);
+        }
+    }
     let of = |server| {
-        let series: Vec<_> = runs.iter().filter(|run| run.server == server).map(Run::series).collect();
+        let series: Vec<_> = runs.iter().filter(|run| run.server == server).map(|run| run.series()).collect();
         Some(Explained { server, fitted: fit(&series)? })
     };
     servers.into_iter().filter_map(of).collect()
@@ -112,7 +117,7 @@ mod tests {
     #[test]
     fn a_page_has_every_number() {
         let runs = runs();
-        let explained = explain(&runs);
+        let explained = explain(&passes::middles(&runs));
         let fitted = explained[0].fitted;
         let rates = [fitted.capacity, fitted.server.unwrap().receive_per_s, fitted.drop_per_s.unwrap()];
         for form in [Form::Html, Form::Markdown] {
