@@ -9,6 +9,7 @@ use std::future::poll_fn;
 use std::io::IoSlice;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ pub struct Client {
     pub presence: Presence,
     /// For how long it is not heard, because it was refused ([`crate::admission::refusals`]).
     pub rest: Cell<Duration>,
+    /// Whether the socket may have inherited a filter from its listener ([`crate::admission::gate`]).
+    is_heir: Cell<bool>,
     /// Bytes that go out before anything else: interim responses that the socket did not take.
     /// Queue: interim responses that a client does not take.
     unsent: RefCell<Vec<u8>>,
@@ -55,6 +58,7 @@ impl Client {
         stream: TcpStream,
         peer: SocketAddr,
         presence: Presence,
+        is_heir: bool,
     ) -> Self {
         let allowed = match mode {
             Mode::Reverse => true,
@@ -71,6 +75,7 @@ impl Client {
             allowed,
             presence,
             rest: Cell::default(),
+            is_heir: Cell::new(is_heir),
             unsent: RefCell::default(),
         }
     }
@@ -165,6 +170,10 @@ async fn idle(worker: &Rc<Worker>, client: &Client, window: &mut Window, turn: &
     // Whoever connects has something to say; whoever has said something may think about the next.
     let first = timeouts.keep_alive.min(timeouts.client_head);
     let limit = if turn.spoken { timeouts.keep_alive } else { first };
+    if turn.spoken && client.is_heir.take() {
+        // It costs a little for each packet, but breaks nothing.
+        let _ = sys::syn_filter::detach(client.socket.as_fd());
+    }
     turn.spoken = true;
     window.resize(Size::Small);
     let since = worker.timers.now();

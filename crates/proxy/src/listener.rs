@@ -59,11 +59,11 @@ async fn accept(mut worker: Rc<Worker>, listen: Listen, listener: &AsyncFd<TcpLi
             match guard.try_io(|fd| sys::socket::accept(fd.get_ref())) {
                 Err(_would_block) => break,
                 Ok(Ok((stream, peer))) => {
-                    gate.accepted(&stream);
+                    let is_heir = gate.accepted();
                     if near_limit.is_reached_by(&stream) {
                         worker.descriptors_are_short();
                     }
-                    begin(&worker, listen, limit, stream, peer);
+                    begin(&worker, listen, limit, stream, peer, is_heir);
                 }
                 Ok(Err(error)) => {
                     if !is_about_one_connection(&error) {
@@ -115,11 +115,18 @@ fn connection_limit(worker: &Worker) -> u64 {
 }
 
 /// Serves the connection, or closes it at once when its client has enough of those that there may be.
-fn begin(worker: &Rc<Worker>, listen: Listen, limit: u64, stream: TcpStream, peer: SocketAddr) {
+fn begin(
+    worker: &Rc<Worker>,
+    listen: Listen,
+    limit: u64,
+    stream: TcpStream,
+    peer: SocketAddr,
+    is_heir: bool,
+) {
     let Some(presence) = worker.shared.clients.enter(peer.ip(), limit) else {
         return worker.metrics.shed(ShedStage::Accept, 1);
     };
-    let client = connection::Client::new(worker, listen.mode, stream, peer, presence);
+    let client = connection::Client::new(worker, listen.mode, stream, peer, presence, is_heir);
     tokio::task::spawn_local(connection::serve(Rc::clone(worker), client));
 }
 

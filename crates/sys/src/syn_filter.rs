@@ -12,26 +12,28 @@ use std::os::fd::AsFd;
 
 use socket2::{SockFilter, SockRef};
 
-/// The share of new connections to be dropped, in 64ths: attaching costs 10 to 30 µs, so it is not done for less.
+/// The share of new connections to be dropped, in [`DropShare::STEPS`] steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DropShare(u8);
+pub struct DropShare(u16);
 
 impl DropShare {
     /// Nothing is dropped.
     pub const NONE: Self = Self(0);
     /// The most that is less than all.
-    pub const MOST: Self = Self(63);
+    pub const MOST: Self = Self(Self::STEPS - 1);
     /// No new connection gets through.
-    pub const ALL: Self = Self(64);
+    pub const ALL: Self = Self(Self::STEPS);
+    /// Where one in ten gets through, a step changes that by a twenty-fifth.
+    pub const STEPS: u16 = 256;
 
     /// The nearest share; what is not a number from 0 to 1 is cut to that.
     pub fn nearest(share: f64) -> Self {
-        Self((share.clamp(0.0, 1.0) * 64.0).round() as u8)
+        Self((share.clamp(0.0, 1.0) * f64::from(Self::STEPS)).round() as u16)
     }
 
     /// As a fraction.
     pub fn fraction(self) -> f64 {
-        f64::from(self.0) / 64.0
+        f64::from(self.0) / f64::from(Self::STEPS)
     }
 }
 
@@ -115,7 +117,7 @@ fn draw(share: DropShare) -> Vec<SockFilter> {
         // Random numbers below the threshold are dropped.
         DropShare(share) => vec![
             op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, RANDOM),
-            op(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, u32::from(share) << 26),
+            op(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, u32::from(share) << 24),
             end(PASS),
             end(DROP),
         ],
@@ -205,7 +207,7 @@ mod tests {
     #[test]
     fn shares_are_cut_and_rounded() {
         for (share, is) in
-            [(-1.0, 0.0), (f64::NAN, 0.0), (0.007, 0.0), (0.5, 0.5), (0.99, 0.984_375), (7.0, 1.0)]
+            [(-1.0, 0.0), (f64::NAN, 0.0), (0.001, 0.0), (0.5, 0.5), (0.99, 0.988_281_25), (7.0, 1.0)]
         {
             assert_eq!(DropShare::nearest(share).fraction(), is, "{share}");
         }

@@ -42,3 +42,25 @@ fn without_a_filter_the_gate_in_front_goes_on_and_stops() {
     assert!(!gate.is_shedding());
     assert_eq!(front.share(), 0.0);
 }
+
+#[test]
+fn a_small_step_waits_a_large_one_and_the_end_do_not() {
+    let filter = |share, of_thinned| Filter {
+        share: DropShare::nearest(share),
+        of_thinned: DropShare::nearest(of_thinned),
+    };
+    let (young, old) = (PERIOD, SMALL_STEP_WAITS);
+    for (from, to, is_due_young, is_due_old) in [
+        (filter(0.5, 0.0), filter(0.5, 0.0), false, false),
+        (filter(0.5, 0.0), filter(0.51, 0.0), false, true),
+        (filter(0.5, 0.0), filter(0.6, 0.0), true, true),
+        (filter(0.5, 0.0), filter(0.5, 0.1), true, true),
+        // Of what passes at 95 % it is a fifth.
+        (filter(0.95, 0.0), filter(0.96, 0.0), true, true),
+        (Filter::OFF, filter(0.01, 0.01), false, true),
+        (filter(0.01, 0.01), Filter::OFF, true, true),
+    ] {
+        let is_due = [young, old].map(|age| to.is_due(from, age));
+        assert_eq!(is_due, [is_due_young, is_due_old], "{from:?} to {to:?}");
+    }
+}
