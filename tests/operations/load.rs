@@ -67,3 +67,24 @@ fn what_was_measured_is_told_and_written() {
     Tidegate::run(&["load", "overload", "--beside", &json, "--report", &again]).expect(0);
     assert!(std::fs::read_to_string(&again).unwrap().contains("20 of 20"));
 }
+
+#[test]
+fn passes_are_measured_and_kept_each_and_told_together() {
+    let origin = Origin::always(Reply::fresh("hello"));
+    let tidegate = Tidegate::reverse(&origin).start();
+    tidegate.warm("/a");
+    let file = |name: &str| tidegate.home().join(name).to_string_lossy().into_owned();
+    let (json, again) = (file("run.json"), file("again.md"));
+    let target = tidegate.address().to_string();
+    let mut arguments = vec!["load", "overload", "--target", &target, "--path", "/a", "--rates", "100"];
+    arguments.extend(["--secs", "0.2", "--timeout", "5s", "--no-recovery", "--json", &json]);
+    let run = Tidegate::run(&[&arguments[..], &["--passes", "2"]].concat()).expect(0);
+    assert_eq!(run.stdout.matches("peak ").count(), 2, "{}", run.stdout);
+    // A further one beside them is the third of the same.
+    let beside = ["--beside", &json, "--report", &again];
+    Tidegate::run(&[&arguments[..], &beside].concat()).expect(0);
+    let runs: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(runs.as_array().map(Vec::len), Some(3));
+    let page = std::fs::read_to_string(&again).unwrap();
+    assert_eq!((page.matches("### ").count(), page.matches("of 3 passes").count()), (1, 1), "{page}");
+}

@@ -92,10 +92,7 @@ pub fn run(
     let machine = sys::probe::Machine::probe();
     let log = AccessLog::open(&settings.log).map_err(RunError::Log)?;
     let listeners = bind_all(&settings)?;
-    let admin = settings
-        .admin
-        .map(|address| TcpListener::bind(address).map_err(|source| RunError::Listen { address, source }));
-    let admin = admin.transpose()?;
+    let admin = bind_admin(&settings)?;
     let uring = machine.io_uring.is_ok();
     let opened = open(&settings.store, uring)?;
     let report = opened.report.clone();
@@ -105,11 +102,7 @@ pub fn run(
     // Queue: what there is a fixed number of.
     let (stop, stopping) = watch::channel(false);
     let told = Started {
-        listen: listeners
-            .iter()
-            .map(|of_worker| of_worker.iter().map(|(l, _)| *l).collect())
-            .next()
-            .unwrap_or_default(),
+        listen: listeners.first().into_iter().flatten().map(|(listen, _)| *listen).collect(),
         admin: admin.as_ref().and_then(|l| l.local_addr().ok()),
         segments: report.segments,
         uring,
@@ -165,6 +158,11 @@ fn read_purges(store: &store::Store, keeper: &Keeper) -> Purges {
         keeper.errands().carry_out(out);
         Purges::default()
     })
+}
+
+fn bind_admin(settings: &Settings) -> Result<Option<TcpListener>, RunError> {
+    let bind = |address| TcpListener::bind(address).map_err(|source| RunError::Listen { address, source });
+    settings.admin.map(bind).transpose()
 }
 
 type Listeners = Vec<(Listen, TcpListener)>;

@@ -68,6 +68,13 @@ pub struct Fitted {
     pub error: f64,
 }
 
+impl Fitted {
+    /// Whether receiving takes more of the server's time than the points are off by.
+    pub fn tells_receiving(&self) -> bool {
+        self.server.is_some_and(|server| self.capacity / server.receive_per_s > self.error)
+    }
+}
+
 /// The rates that fit best; nothing where no series goes past its peak.
 pub fn fit(series: &[Series]) -> Option<Fitted> {
     let past: Vec<&Series> = series.iter().filter(|series| series.reaches_past_the_peak()).collect();

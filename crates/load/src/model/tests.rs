@@ -107,6 +107,17 @@ fn a_fit_finds_the_rates_that_made_the_points() {
     near(server.serve_per_s, 25_000.0, 0.02);
     near(fitted.drop_per_s.unwrap(), 300_000.0, 0.02);
     assert!(fitted.error < 0.005, "{}", fitted.error);
+    assert!(fitted.tells_receiving());
+}
+
+#[test]
+fn a_slope_that_drowns_in_noise_is_not_told() {
+    // Receiving takes a hundredth of a request, the points are off by ±5 %.
+    let server = Server { receive_per_s: 2_000_000.0, serve_per_s: 20_200.0, ..SERVER };
+    let noisy =
+        |offered: f64, good: f64| good * if ((offered / 5e3) as u32).is_multiple_of(2) { 1.05 } else { 0.95 };
+    let off = series(Shedding::None, 1.0, |offered| noisy(offered, server.good_within(offered, 1.0)));
+    assert!(!fit(&[off]).unwrap().tells_receiving());
 }
 
 #[test]

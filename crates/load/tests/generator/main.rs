@@ -108,7 +108,6 @@ fn options(target: SocketAddr) -> Options {
         server_mac: None,
         rates: vec![Rate::PerSecond(100.0)],
         seconds: 0.5,
-        passes: 1,
         timeout: TIMEOUT,
         recovery: true,
         burst: 20,
@@ -137,24 +136,6 @@ fn a_run_has_all_its_parts() {
     assert_eq!(run.recovery.unwrap().full_service_ms, Some(0));
     let fairness = run.fairness.unwrap();
     assert_eq!((fairness.flooder.asked, fairness.others.asked), (25, 25));
-}
-
-#[test]
-fn several_passes_measure_all_rates_again_and_leave_one_of_each() {
-    let server = Server::start(Ipv4Addr::LOCALHOST, |_| Does::Answers);
-    let rates = vec![Rate::PerSecond(100.0), Rate::PerSecond(60.0)];
-    let options = Options { rates, seconds: 0.2, passes: 3, recovery: false, ..options(server.address) };
-    let mut begun = Vec::new();
-    let run = measure::run(&options, &mut |event| {
-        if let Event::Begins(what, _) = event {
-            begun.push(what.to_owned());
-        }
-    })
-    .unwrap();
-    let rates = ["60/s", "100/s"].repeat(3);
-    assert_eq!(begun, [rates, ["burst", "one floods"].iter().flat_map(|what| [*what; 3]).collect()].concat());
-    assert_eq!((run.cells.len(), run.passes), (2, 3));
-    assert!(run.burst.is_some() && run.fairness.is_some() && run.recovery.is_none());
 }
 
 /// A client on one end of a pair of interfaces, a server on the other.
