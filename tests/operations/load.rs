@@ -79,7 +79,7 @@ fn passes_are_measured_and_kept_each_and_told_together() {
     let mut arguments = vec!["load", "overload", "--target", &target, "--path", "/a", "--rates", "100"];
     arguments.extend(["--secs", "0.2", "--timeout", "5s", "--no-recovery", "--json", &json]);
     let run = Tidegate::run(&[&arguments[..], &["--passes", "2"]].concat()).expect(0);
-    assert_eq!(run.stdout.matches("peak ").count(), 2, "{}", run.stdout);
+    assert_eq!(run.stdout.matches("lowest past the peak").count(), 2, "{}", run.stdout);
     // A further one beside them is the third of the same.
     let beside = ["--beside", &json, "--report", &again];
     Tidegate::run(&[&arguments[..], &beside].concat()).expect(0);

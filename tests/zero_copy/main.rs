@@ -184,6 +184,37 @@ fn a_small_hit_is_one_receive_and_one_send() {
 }
 
 #[test]
+fn only_who_must_send_more_is_acknowledged_at_once() {
+    let origin = Origin::always(Reply::fresh("x"));
+    let tidegate = Tidegate::reverse(&origin).start();
+    tidegate.warm("/");
+    let strace = match Strace::attach(tidegate.pid(), "setsockopt") {
+        Ok(strace) if have("strace") => strace,
+        Ok(_) => return not_run("zero_copy::only_who_must_send_more_is_acknowledged_at_once", "no strace"),
+        Err(why) => return not_run("zero_copy::only_who_must_send_more_is_acknowledged_at_once", &why),
+    };
+    let mut peers = Vec::new();
+    let mut answered = |parts: &[&str]| {
+        let mut client = tidegate.client();
+        for part in parts {
+            client.send(part);
+            // Nobody answers half a request: this only has the halves come one by one.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        client.response().expect(200);
+        peers.push(client.local_address().to_string());
+    };
+    answered(&["GET / HTTP/1.1\r\nHost: a\r\n\r\n"]);
+    answered(&["GET / HTTP/1.1\r\n", "Host: a\r\n\r\n"]);
+    answered(&["POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n", "body"]);
+    let calls = strace.stop();
+    let hurried = |peer: &String| {
+        calls.iter().any(|call| call.arguments.contains("TCP_QUICKACK, [1]") && call.arguments.contains(peer))
+    };
+    assert_eq!(peers.iter().map(hurried).collect::<Vec<_>>(), [false, true, true], "{calls:#?}");
+}
+
+#[test]
 fn a_tunnel_is_spliced() {
     let origin = Script::new();
     let toml = format!("[forward]\nconnect_ports = [{}]", origin.address().port());

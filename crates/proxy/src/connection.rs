@@ -273,6 +273,7 @@ async fn more(worker: &Rc<Worker>, client: &Client, window: &mut Window, started
             Err(NoRoom::Limit) => return More::Ended,
         }
     }
+    client.socket.acknowledge_at_once();
     let left = worker.shared.settings.timeouts.client_head.saturating_sub(started.elapsed());
     match client.watch.within(left, window.fill(&client.socket, usize::MAX)).await {
         Ok(Ok(1..)) => More::Bytes,

@@ -215,6 +215,9 @@ async fn in_full(worker: &Rc<Worker>, client: &Client, request: Request<'_>, beh
     let _occupied = worker.occupied();
     let _asking = client.presence.asks();
     let body = inbound(worker, request, behind);
+    if body.is_some() {
+        client.socket.acknowledge_at_once();
+    }
     let mut exchange = Exchange { worker, client, request, body, behind, origin: Cell::new(None) };
     let mut outcome = exchange.answer().await;
     outcome.origin = exchange.origin.get();

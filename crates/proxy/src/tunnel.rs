@@ -88,6 +88,7 @@ async fn join(
     let timeouts = &worker.shared.settings.timeouts;
     let (client, watch) = (&x.client.socket, &x.client.watch);
     let mut outcome = Outcome { ends_connection: true, ..Outcome::new(status, RequestResult::Tunnel) };
+    client.acknowledge_at_once();
     let opened = async {
         pump::memory::send_two(client, head, early, false, watch, &worker.to_client()).await?;
         pump::memory::send(origin, x.behind, false, watch, &worker.with_origin()).await

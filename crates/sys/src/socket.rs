@@ -19,6 +19,9 @@ const SLICES_MAX: usize = 1024;
 
 /// A non-blocking TCP listener whose connections need no further option (`TCP_NODELAY` is inherited), with `SO_REUSEADDR`, and with `SO_REUSEPORT` where several threads share the port.
 ///
+/// Its connections do not acknowledge their first request by a segment of its own: the response follows, and its segments do.
+/// Who needs more bytes before it can respond calls [`acknowledge_at_once`].
+///
 /// An IPv6 listener takes IPv6 only: an address in the configuration means what it says, and `0.0.0.0:80` beside
 /// `[::]:80` is no conflict. `backlog` counts connections; the kernel cuts it to `somaxconn`.
 pub fn listen(addr: SocketAddr, backlog: u32, reuse_port: bool) -> io::Result<TcpListener> {
@@ -33,6 +36,8 @@ pub fn listen(addr: SocketAddr, backlog: u32, reuse_port: bool) -> io::Result<Tc
     socket.bind(&addr.into())?;
     // Queue: connections that wait for `accept`.
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    // Inherited; `listen` would have reset it.
+    sockopt::set_tcp_quickack(&socket, false)?;
     Ok(socket.into())
 }
 
@@ -123,6 +128,12 @@ pub fn peer_closed(socket: impl AsFd) -> bool {
 /// Switches Nagle's algorithm off: a short last segment leaves at once. Belongs together with [`send_more`].
 pub fn set_nodelay(socket: impl AsFd, nodelay: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, nodelay)?)
+}
+
+/// Acknowledges now what was received, if no more of it waits to be read, and what comes next without delay (`TCP_QUICKACK`, RFC 1122 §4.2.3.2): a peer with Nagle's
+/// algorithm sends the rest of its message only then.
+pub fn acknowledge_at_once(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_tcp_quickack(socket, true)?)
 }
 
 /// Has the kernel give up a connection whose peer acknowledges nothing, or keeps its window shut, for so long while there is
