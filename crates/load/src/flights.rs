@@ -14,11 +14,13 @@ pub(crate) struct Flights {
 }
 
 impl Flights {
-    /// Adds a request; without a place it is not started. It is late until something else happens.
-    pub(crate) fn add(&mut self, start: &Start, place: Option<usize>) {
+    /// Adds a request at the moment `now_ns` of the plan; without a place it is not started. It is late until something else
+    /// happens.
+    pub(crate) fn add(&mut self, start: &Start, now_ns: u64, place: Option<usize>) {
         let fate = if place.is_some() { Fate::Late } else { Fate::NotStarted };
         let Start { at_ns: planned_ns, source, .. } = *start;
-        self.all.push(Outcome { planned_ns, latency_ns: 0, source, established: false, fate });
+        let behind_ns = now_ns.saturating_sub(planned_ns);
+        self.all.push(Outcome { planned_ns, behind_ns, latency_ns: 0, source, established: false, fate });
         self.places.push(place.map(|place| place as u32));
     }
 }
@@ -61,8 +63,9 @@ mod tests {
     fn a_clock_reaches_what_was_started_once_and_in_order() {
         let mut flights = Flights::default();
         for (n, place) in [Some(5), None, Some(7)].into_iter().enumerate() {
-            flights.add(&Start { at_ns: n as u64 * 10, expires_ns: 0, source: 0 }, place);
+            flights.add(&Start { at_ns: n as u64 * 10, expires_ns: 0, source: 0 }, 15, place);
         }
+        assert_eq!(flights.all.iter().map(|outcome| outcome.behind_ns).collect::<Vec<_>>(), [15, 5, 0]);
         let mut clock = Clock::new(100);
         assert_eq!((clock.due(&flights, 99), clock.next_ns(&flights)), (None, Some(100)));
         assert_eq!((clock.due(&flights, 115), clock.due(&flights, 115)), (Some((0, 5)), None));

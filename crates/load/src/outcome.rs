@@ -26,6 +26,8 @@ pub enum Fate {
 pub struct Outcome {
     /// When it was to start, since the beginning of the plan.
     pub planned_ns: u64,
+    /// So long after its planned start it was started.
+    pub behind_ns: u64,
     /// From the planned start to the end of the reply; of those that are good.
     pub latency_ns: u64,
     /// Which of the client addresses it came from.
@@ -73,6 +75,9 @@ pub struct Tally {
     pub failed: u64,
     /// Of the good ones.
     pub latency_ms: Quantiles,
+    /// How late requests were started: what this side adds to the latency.
+    #[serde(default)]
+    pub behind_ms: Quantiles,
 }
 
 /// Of some latencies, in milliseconds; 0 where there are none.
@@ -92,10 +97,13 @@ impl Tally {
     /// Of these outcomes.
     pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Self {
         let mut tally = Self::default();
-        let mut latencies = Vec::new();
+        let (mut latencies, mut behind) = (Vec::new(), Vec::new());
         for outcome in outcomes {
             tally.asked += 1;
-            tally.started += u64::from(outcome.fate != Fate::NotStarted);
+            if outcome.fate != Fate::NotStarted {
+                tally.started += 1;
+                behind.push(outcome.behind_ns);
+            }
             tally.established += u64::from(outcome.established);
             match outcome.fate {
                 Fate::Good => {
@@ -109,6 +117,7 @@ impl Tally {
             }
         }
         tally.latency_ms = Quantiles::of(latencies);
+        tally.behind_ms = Quantiles::of(behind);
         tally
     }
 
@@ -135,7 +144,8 @@ mod tests {
     use super::*;
 
     fn outcome(fate: Fate, latency_ms: u64) -> Outcome {
-        Outcome { planned_ns: 0, latency_ns: latency_ms * 1_000_000, source: 0, established: true, fate }
+        let latency_ns = latency_ms * 1_000_000;
+        Outcome { planned_ns: 0, behind_ns: 2_000_000, latency_ns, source: 0, established: true, fate }
     }
 
     #[test]
@@ -146,6 +156,7 @@ mod tests {
         assert_eq!(tally.asked, 6);
         assert_eq!(tally.started, tally.good + tally.shed + tally.late + tally.failed);
         assert_eq!((tally.started, tally.good, tally.good_share()), (5, 2, 0.4));
+        assert_eq!((tally.latency_ms.p50, tally.behind_ms.p99), (3.0, 2.0));
         assert_eq!(Tally::of([]).good_share(), 1.0);
     }
 

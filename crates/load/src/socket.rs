@@ -107,10 +107,11 @@ impl Sockets {
 
     fn start(&mut self, start: &Start, flights: &mut Flights, begin: Instant) {
         let flight = flights.all.len();
-        let is_in_time = begin.elapsed().as_nanos() as u64 <= start.expires_ns;
+        let now_ns = begin.elapsed().as_nanos() as u64;
+        let is_in_time = now_ns <= start.expires_ns;
         let stream = if is_in_time { self.connect(start.source, flight) } else { Ok(None) };
         let started = !matches!(stream, Ok(None));
-        flights.add(start, started.then_some(0));
+        flights.add(start, now_ns, started.then_some(0));
         match stream {
             Ok(Some(stream)) => {
                 let open = Open { stream, asked: false, head: Vec::new(), reply: None, received: 0 };

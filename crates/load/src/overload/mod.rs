@@ -213,7 +213,8 @@ pub(crate) mod tests {
     use super::*;
 
     fn outcome(planned_ms: u64, source: usize, fate: Fate) -> Outcome {
-        Outcome { planned_ns: planned_ms * 1_000_000, latency_ns: 1_000_000, source, established: true, fate }
+        let planned_ns = planned_ms * 1_000_000;
+        Outcome { planned_ns, behind_ns: 0, latency_ns: 1_000_000, source, established: true, fate }
     }
 
     /// A run with these good rates at 1000, 2000 and so on.

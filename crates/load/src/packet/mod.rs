@@ -31,8 +31,9 @@ const PORTS: usize = 60_000;
 const FIRST_PORT: u16 = 2_000;
 /// Places that are looked at for a new connection before it is given up.
 const PLACES_TRIED_MAX: usize = 1_000;
-/// Frames that are taken before time is looked at again.
-const TURN: usize = 256;
+/// Frames that are taken before time is looked at again: more than come while as many starts are made as are due at the rates
+/// that one core can offer. With fewer, a client that is short of time would let replies wait for its own starts.
+const TURN: usize = 4_096;
 /// Starts that are made meanwhile. More than a burst has: those who come at once do not wait for answers to each other.
 const STARTS_A_TURN: usize = 16_384;
 /// After this a request is sent again.
@@ -179,7 +180,7 @@ impl Packets {
             let Some(start) = starts.next_if(|start| start.at_ns <= now_ns) else { return };
             let place = if now_ns > start.expires_ns { None } else { self.free_place(start.source) };
             let flight = flights.all.len();
-            flights.add(&start, place);
+            flights.add(&start, now_ns, place);
             if let Some(place) = place {
                 // Numbers far from each other, so that what belongs to a former connection is recognised.
                 self.under_way += 1;

@@ -9,7 +9,7 @@ use crate::model::Server;
 use crate::overload::{By, Cell, Recovery, Run};
 
 /// The columns of a run's table.
-pub(super) const COLUMNS: [&str; 13] = [
+pub(super) const COLUMNS: [&str; 14] = [
     "asked/s",
     "started/s",
     "good/s",
@@ -22,6 +22,7 @@ pub(super) const COLUMNS: [&str; 13] = [
     "bystander p50 ms",
     "p99 ms",
     "failed",
+    "started late, p99 ms",
     "frames lost here",
 ];
 
@@ -133,6 +134,7 @@ pub(super) fn cells(cell: &Cell) -> Vec<String> {
         seen(&|seen| ms(seen.latency_ms.p50)),
         seen(&|seen| ms(seen.latency_ms.p99)),
         seen(&|seen| seen.failed.to_string()),
+        ms(tally.behind_ms.p99),
         cell.lost_frames.to_string(),
     ]
 }
