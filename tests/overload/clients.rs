@@ -1,8 +1,8 @@
 //! Nobody takes everything.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use testkit::{Ask, Client, Origin, Reply, Tidegate, eventually};
+use testkit::{Ask, Client, Network, Origin, Reply, Tidegate, eventually, have, is_root, not_run};
 
 use crate::{CALM, overload, set};
 
@@ -30,6 +30,37 @@ fn a_client_that_takes_every_connection_leaves_some_for_others() {
         (tidegate.metrics().sum("tidegate_connections") == 5.0).then_some(())
     });
     assert!(is_served(&mut tidegate.client()));
+}
+
+#[test]
+fn the_addresses_of_one_ipv6_prefix_are_one_client() {
+    const TEST: &str = "overload::clients::the_addresses_of_one_ipv6_prefix_are_one_client";
+    if !is_root() || !have("ip") {
+        return not_run(TEST, "needs root and ip (iproute2) for a network of its own");
+    }
+    let network = match Network::new(6) {
+        Ok(network) => network,
+        Err(why) => return not_run(TEST, &why),
+    };
+    let to = SocketAddr::new(network.near6(), 8080);
+    let origin = Origin::always(Reply::fresh("x"));
+    let tidegate = Tidegate::reverse(&origin)
+        .arg("--listen")
+        .arg(&to.to_string())
+        .toml("[limits]\nconnections = 90\n")
+        .start();
+    let greedy = [2, 3, 4].map(|host| network.far6(2, host));
+    let other = network.far6(3, 2);
+    let served = network.at_far_end(move || {
+        let mut taken: Vec<Client> =
+            greedy.into_iter().cycle().take(120).map(|from| Client::connect_from(from, to)).collect();
+        let by_greedy = taken.iter_mut().map(is_served).filter(|served| *served).count();
+        let mut others: Vec<Client> = (0..5).map(|_| Client::connect_from(other, to)).collect();
+        (by_greedy, others.iter_mut().map(is_served).filter(|served| *served).count())
+    });
+    // As many as one address would have, all three together.
+    assert_eq!(served.join().unwrap(), (80, 5));
+    assert_eq!(crate::shed(&tidegate, "accept"), 40.0);
 }
 
 #[test]

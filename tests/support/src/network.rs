@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Arc;
@@ -40,6 +40,10 @@ impl Network {
         ];
         commands
             .extend((2..=9).map(|host| format!("-n {space} addr add {}/24 dev {far}", network.far(host))));
+        commands.push(format!("-6 addr add {}/48 dev {near} nodad", network.near6()));
+        for (site, host) in [(2, 2), (2, 3), (2, 4), (3, 2)] {
+            commands.push(format!("-n {space} -6 addr add {}/48 dev {far} nodad", network.far6(site, host)));
+        }
         for command in commands {
             ip(&command)?;
         }
@@ -60,6 +64,18 @@ impl Network {
     pub fn far(&self, host: u8) -> IpAddr {
         let [a, b, c] = self.net;
         Ipv4Addr::new(a, b, c, host).into()
+    }
+
+    /// The IPv6 address of the near interface.
+    pub fn near6(&self) -> IpAddr {
+        self.far6(1, 1)
+    }
+
+    /// One of the IPv6 addresses of the far interface: hosts 2 to 4 of the /64 that is site 2, host 2 of site 3.
+    pub fn far6(&self, site: u16, host: u16) -> IpAddr {
+        let [_, b, c] = self.net;
+        // Unique local addresses (RFC 4193).
+        Ipv6Addr::new(0xfd54, 0x4700, u16::from_be_bytes([b, c]), site, 0, 0, 0, host).into()
     }
 
     /// What `ip` says of the near interface.
@@ -143,7 +159,8 @@ fn ask(from: IpAddr, to: SocketAddr) -> Option<Socket> {
 
 /// A socket at an address, that leaves nothing behind when it is closed.
 fn socket(from: IpAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    let socket =
+        Socket::new(Domain::for_address(SocketAddr::new(from, 0)), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_linger(Some(Duration::ZERO))?;
     socket.bind(&SocketAddr::new(from, 0).into())?;
     Ok(socket)
