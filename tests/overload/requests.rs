@@ -147,6 +147,30 @@ fn what_is_on_its_way_already_may_be_joined() {
 }
 
 #[test]
+fn who_has_waited_too_long_in_a_queue_of_ours_is_not_worked_on() {
+    let (release, gate) = mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let origin = Origin::answering(move |_| {
+        gate.lock().unwrap().recv().unwrap();
+        Reply::ok("mine alone").field("Cache-Control", "no-store")
+    });
+    let tidegate = Tidegate::reverse(&origin).workers(1).toml(CALM).start();
+    let (mut first, mut second) = (tidegate.client(), tidegate.client());
+    first.send(Ask::get("/slow").bytes());
+    testkit::eventually("it is under way", || {
+        (tidegate.metrics().sum("tidegate_origin_requests_total") == 1.0).then_some(())
+    });
+    overload(&tidegate);
+    second.send(Ask::get("/slow").bytes());
+    // More than a second: by now the client has mostly given up.
+    second.expect_silence(Duration::from_millis(1100));
+    release.send(()).unwrap();
+    first.response().expect(200).with_body("mine alone");
+    refused(second.response(), "shed-waited");
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
 fn tunnels_are_refused_like_what_needs_a_connection() {
     let origin = Script::new();
     let tidegate = Tidegate::forward().workers(1).toml(CALM).start();
