@@ -93,7 +93,9 @@ const NOTES: &str = "\
   buffers, io_uring, written on insertion) or Tidegate's store with its driver (defaults, but direct mode and everything
   admitted).
 - Tidegate declines what the devices cannot take and the filler waits; foyer drops it, so its filler waits for the flusher
-  after every 8 MiB. Both keep everything that way; puts a second are those of the device in the end.
+  after every 8 MiB. Puts a second are those of the device in the end.
+- foyer gives each entry a multiple of 4 KiB on the device: what does not fit into the file any more, it does not find. A get that
+  finds nothing reads nothing, so gets a second are to be read with the share of them that found the object.
 - A put is acknowledged before it is on the device by both. Tidegate promises what its last checkpoint covers (every 2 s);
   foyer promises nothing, and finds what its blocks list.
 - foyer opens by scanning its blocks' lists of entries; its index is its own 64-bit hash of a key. Tidegate compares whole keys
