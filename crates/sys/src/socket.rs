@@ -130,8 +130,8 @@ pub fn set_nodelay(socket: impl AsFd, nodelay: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, nodelay)?)
 }
 
-/// Acknowledges now what was received, if no more of it waits to be read, and what comes next without delay (`TCP_QUICKACK`, RFC 1122 §4.2.3.2): a peer with Nagle's
-/// algorithm sends the rest of its message only then.
+/// Acknowledges now what was received, if no more of it waits to be read, and what comes next without delay
+/// (`TCP_QUICKACK`, RFC 1122 §4.2.3.2): a peer with Nagle's algorithm sends the rest of its message only then.
 pub fn acknowledge_at_once(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(socket, true)?)
 }
