@@ -42,7 +42,7 @@ xdp:
 	crates/sys/bpf/build.sh
 
 # Program and the Debian package that has it.
-TOOLS := ip:iproute2 strace:strace mkfs.ext4:e2fsprogs losetup:mount curl:curl
+TOOLS := ip:iproute2 strace:strace mkfs.ext4:e2fsprogs losetup:mount curl:curl clang:clang llvm-strip:llvm
 
 tools:
 	@missing=; \
