@@ -145,18 +145,13 @@ pub(super) fn rates(explained: &Explained<'_>) -> String {
     let mut out = format!("{}: capacity {:.0}/s", explained.server, fitted.capacity);
     if let Some(server) = fitted.server {
         let Server { receive_per_s, serve_per_s, .. } = server;
-        let _ = if fitted.tells_receiving() {
-            let slope = -serve_per_s / receive_per_s;
-            write!(
-                out,
-                "; receives {receive_per_s:.0}/s (μ1), serves {serve_per_s:.0}/s (μ2), slope past the peak without shedding {slope:.2}"
-            )
-        } else {
-            write!(
-                out,
-                "; receiving (μ1) takes less of its time than points so far off can tell, serving (μ2) all the rest"
-            )
-        };
+        let caution =
+            if fitted.tells_receiving() { "" } else { " (receiving takes less than the points are off by)" };
+        let _ = write!(
+            out,
+            "; receives {receive_per_s:.0}/s (μ1), serves {serve_per_s:.0}/s (μ2), slope past the peak without shedding {:.2}{caution}",
+            -serve_per_s / receive_per_s
+        );
     }
     if let Some(drop_per_s) = fitted.drop_per_s {
         let _ = write!(out, "; drops {drop_per_s:.0}/s (μd), {:.2} µs each", 1e6 / drop_per_s);
