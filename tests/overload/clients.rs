@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use testkit::{Ask, Client, Network, Origin, Reply, Tidegate, eventually, have, is_root, not_run};
+use testkit::{Ask, Client, Network, Origin, Reply, Tidegate, eventually};
 
 use crate::{CALM, overload, set};
 
@@ -35,13 +35,7 @@ fn a_client_that_takes_every_connection_leaves_some_for_others() {
 #[test]
 fn the_addresses_of_one_ipv6_prefix_are_one_client() {
     const TEST: &str = "overload::clients::the_addresses_of_one_ipv6_prefix_are_one_client";
-    if !is_root() || !have("ip") {
-        return not_run(TEST, "needs root and ip (iproute2) for a network of its own");
-    }
-    let network = match Network::new(6) {
-        Ok(network) => network,
-        Err(why) => return not_run(TEST, &why),
-    };
+    let Some(network) = Network::of_ipv6(TEST, 6) else { return };
     let to = SocketAddr::new(network.near6(), 8080);
     let origin = Origin::always(Reply::fresh("x"));
     let tidegate = Tidegate::reverse(&origin)

@@ -121,24 +121,40 @@ fn hits_on_devices_are_refused_last() {
     client.get("/hit").expect(200).cache("hit");
 }
 
+/// Two that ask for the same: the fetch of the first is under way when the overload begins, and then the second joins it. Both
+/// wait until the origin is let answer.
+struct Joined {
+    release: mpsc::Sender<()>,
+    first: Client,
+    second: Client,
+    tidegate: Tidegate,
+    origin: Origin,
+}
+
+impl Joined {
+    fn to(answer: fn() -> Reply) -> Joined {
+        let (release, gate) = mpsc::channel::<()>();
+        let gate = std::sync::Mutex::new(gate);
+        let origin = Origin::answering(move |_| {
+            gate.lock().unwrap().recv().unwrap();
+            answer()
+        });
+        let tidegate = Tidegate::reverse(&origin).workers(1).toml(CALM).start();
+        let (mut first, mut second) = (tidegate.client(), tidegate.client());
+        first.send(Ask::get("/slow").bytes());
+        testkit::eventually("it is under way", || {
+            (tidegate.metrics().sum("tidegate_origin_requests_total") == 1.0).then_some(())
+        });
+        overload(&tidegate);
+        second.send(Ask::get("/slow").bytes());
+        Joined { release, first, second, tidegate, origin }
+    }
+}
+
 #[test]
 fn what_is_on_its_way_already_may_be_joined() {
-    let (release, gate) = mpsc::channel::<()>();
-    let gate = std::sync::Mutex::new(gate);
-    let origin = Origin::answering(move |request| {
-        if request.head.target() == "/slow" {
-            gate.lock().unwrap().recv().unwrap();
-        }
-        Reply::fresh("slow")
-    });
-    let tidegate = Tidegate::reverse(&origin).workers(1).toml(CALM).start();
-    let (mut first, mut second) = (tidegate.client(), tidegate.client());
-    first.send(Ask::get("/slow").bytes());
-    testkit::eventually("it is under way", || {
-        (tidegate.metrics().sum("tidegate_origin_requests_total") == 1.0).then_some(())
-    });
-    overload(&tidegate);
-    second.send(Ask::get("/slow").bytes());
+    let Joined { release, mut first, mut second, tidegate: _serving, origin: _answering } =
+        Joined::to(|| Reply::fresh("slow"));
     second.expect_silence(Duration::from_millis(100));
     release.send(()).unwrap();
     first.response().expect(200).with_body("slow");
@@ -148,20 +164,8 @@ fn what_is_on_its_way_already_may_be_joined() {
 
 #[test]
 fn who_has_waited_too_long_in_a_queue_of_ours_is_not_worked_on() {
-    let (release, gate) = mpsc::channel::<()>();
-    let gate = std::sync::Mutex::new(gate);
-    let origin = Origin::answering(move |_| {
-        gate.lock().unwrap().recv().unwrap();
-        Reply::ok("mine alone").field("Cache-Control", "no-store")
-    });
-    let tidegate = Tidegate::reverse(&origin).workers(1).toml(CALM).start();
-    let (mut first, mut second) = (tidegate.client(), tidegate.client());
-    first.send(Ask::get("/slow").bytes());
-    testkit::eventually("it is under way", || {
-        (tidegate.metrics().sum("tidegate_origin_requests_total") == 1.0).then_some(())
-    });
-    overload(&tidegate);
-    second.send(Ask::get("/slow").bytes());
+    let Joined { release, mut first, mut second, tidegate: _serving, origin } =
+        Joined::to(|| Reply::ok("mine alone").field("Cache-Control", "no-store"));
     // More than a second: by now the client has mostly given up.
     second.expect_silence(Duration::from_millis(1100));
     release.send(()).unwrap();

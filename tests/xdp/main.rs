@@ -7,27 +7,14 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use testkit::{Builder, Network, Origin, Reply, Tidegate, eventually, have, is_root, not_run};
+use testkit::{Builder, Network, Origin, Reply, Tidegate, eventually, have, not_run};
 
 /// A port that nobody else has: the address is the test's own.
 const PORT: u16 = 8080;
 
 /// A network and an origin, or the word that this test was not run.
 fn network(test: &str, number: u32) -> Option<(Network, Origin)> {
-    let missing = if !is_root() {
-        "needs root".into()
-    } else if !have("ip") {
-        "needs ip (iproute2)".into()
-    } else {
-        match Network::new(number) {
-            Ok(network) => {
-                return Some((network, Origin::answering(|_| Reply::fresh([b'x'; 1000]))));
-            }
-            Err(error) => error,
-        }
-    };
-    not_run(test, &missing);
-    None
+    Some((Network::of(test, number)?, Origin::answering(|_| Reply::fresh([b'x'; 1000]))))
 }
 
 fn listening_on(network: &Network, origin: &Origin) -> Builder {

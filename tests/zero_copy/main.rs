@@ -13,10 +13,15 @@ const SMALL: u64 = 16 * 1024;
 
 /// The trace of what happens in `conversation`, or the reason why there is none.
 fn traced(tidegate: &Tidegate, conversation: impl FnOnce()) -> Result<Vec<Syscall>, String> {
+    traced_for(Strace::TRANSFERS, tidegate, conversation)
+}
+
+/// The same for these calls.
+fn traced_for(calls: &str, tidegate: &Tidegate, conversation: impl FnOnce()) -> Result<Vec<Syscall>, String> {
     if !have("strace") {
         return Err("strace is missing".into());
     }
-    let strace = Strace::attach(tidegate.pid(), Strace::TRANSFERS)?;
+    let strace = Strace::attach(tidegate.pid(), calls)?;
     conversation();
     // The last bytes may arrive before the call that sent them has returned; after this it has.
     tidegate.admin(Ask::get("/healthz")).expect(200);
@@ -188,11 +193,6 @@ fn only_who_must_send_more_is_acknowledged_at_once() {
     let origin = Origin::always(Reply::fresh("x"));
     let tidegate = Tidegate::reverse(&origin).start();
     tidegate.warm("/");
-    let strace = match Strace::attach(tidegate.pid(), "setsockopt") {
-        Ok(strace) if have("strace") => strace,
-        Ok(_) => return not_run("zero_copy::only_who_must_send_more_is_acknowledged_at_once", "no strace"),
-        Err(why) => return not_run("zero_copy::only_who_must_send_more_is_acknowledged_at_once", &why),
-    };
     let mut peers = Vec::new();
     let mut answered = |parts: &[&str]| {
         let mut client = tidegate.client();
@@ -204,10 +204,15 @@ fn only_who_must_send_more_is_acknowledged_at_once() {
         client.response().expect(200);
         peers.push(client.local_address().to_string());
     };
-    answered(&["GET / HTTP/1.1\r\nHost: a\r\n\r\n"]);
-    answered(&["GET / HTTP/1.1\r\n", "Host: a\r\n\r\n"]);
-    answered(&["POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n", "body"]);
-    let calls = strace.stop();
+    let calls = traced_for("setsockopt", &tidegate, || {
+        answered(&["GET / HTTP/1.1\r\nHost: a\r\n\r\n"]);
+        answered(&["GET / HTTP/1.1\r\n", "Host: a\r\n\r\n"]);
+        answered(&["POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n", "body"]);
+    });
+    let calls = match calls {
+        Ok(calls) => calls,
+        Err(why) => return not_run("zero_copy::only_who_must_send_more_is_acknowledged_at_once", &why),
+    };
     let hurried = |peer: &String| {
         calls.iter().any(|call| call.arguments.contains("TCP_QUICKACK, [1]") && call.arguments.contains(peer))
     };

@@ -13,6 +13,8 @@ use std::time::Duration;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::notrun::{have, is_root, not_run};
+
 /// Two interfaces that are joined. Both go when this is dropped.
 pub struct Network {
     name: String,
@@ -40,14 +42,35 @@ impl Network {
         ];
         commands
             .extend((2..=9).map(|host| format!("-n {space} addr add {}/24 dev {far}", network.far(host))));
-        commands.push(format!("-6 addr add {}/48 dev {near} nodad", network.near6()));
-        for (site, host) in [(2, 2), (2, 3), (2, 4), (3, 2)] {
-            commands.push(format!("-n {space} -6 addr add {}/48 dev {far} nodad", network.far6(site, host)));
-        }
         for command in commands {
             ip(&command)?;
         }
         Ok(network)
+    }
+
+    /// [`Self::new`] for a test; nothing where this machine has none for us, and then that was said.
+    pub fn of(test: &str, number: u32) -> Option<Network> {
+        if !is_root() || !have("ip") {
+            not_run(test, "needs root and ip (iproute2) for a network of its own");
+            return None;
+        }
+        Network::new(number).inspect_err(|why| not_run(test, why)).ok()
+    }
+
+    /// [`Self::of`] with the addresses of [`Self::near6`] and [`Self::far6`].
+    pub fn of_ipv6(test: &str, number: u32) -> Option<Network> {
+        let network = Network::of(test, number)?;
+        network.add_ipv6().inspect_err(|why| not_run(test, why)).ok()?;
+        Some(network)
+    }
+
+    fn add_ipv6(&self) -> Result<(), String> {
+        let (near, space) = (self.interface(), &self.name);
+        ip(&format!("-6 addr add {}/48 dev {near} nodad", self.near6()))?;
+        for (site, host) in [(2, 2), (2, 3), (2, 4), (3, 2)] {
+            ip(&format!("-n {space} -6 addr add {}/48 dev {space}f nodad", self.far6(site, host)))?;
+        }
+        Ok(())
     }
 
     /// The name of the near interface.

@@ -4,9 +4,6 @@ use std::fmt::Write;
 
 use crate::overload::{Cell, Run};
 
-/// Where requests are started later than this, a part of the latency is this side's: a reason to doubt the row.
-const BEHIND_MS: f64 = 5.0;
-
 /// Above the rows.
 pub fn head() -> String {
     format!(
@@ -38,9 +35,6 @@ pub fn row(cell: &Cell) -> String {
         if seen.failed > 0 {
             let _ = write!(line, ", {} of {} failed", seen.failed, seen.failed + seen.answered);
         }
-    }
-    if tally.behind_ms.p99 > BEHIND_MS {
-        let _ = write!(line, "  (started {:.0} ms late here, p99)", tally.behind_ms.p99);
     }
     if cell.lost_frames > 0 {
         let _ = write!(line, "  ({} frames lost here)", cell.lost_frames);
